@@ -1,0 +1,155 @@
+"""The one class through which PM changes files.
+
+Owns: durability (temp in the same directory, fsync, rename, fsync directory), read-only trees, removal that never
+follows links. Does not own: which files (store, ops). Standard library only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import secrets
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from perdure_pm.model.errors import HomeUnusable, NoSpace, PerdureError
+
+
+class LocalFilesystem:
+    """The local filesystem, as `ports.Filesystem` asks."""
+
+    def make_directories(self, path: Path) -> None:
+        with explained(path):
+            path.mkdir(parents=True, exist_ok=True)
+
+    def write_durable(self, path: Path, data: bytes, *, mode: int = 0o644) -> None:
+        # A link is written through: a config.yaml that lives in a dotfiles tree stays a link.
+        target = Path(os.path.realpath(path)) if path.is_symlink() else path
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+        with explained(path):
+            try:
+                handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(temporary, target)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
+                raise
+            sync_directory(target.parent)
+
+    def append_durable(self, path: Path, data: bytes) -> None:
+        with explained(path), path.open("ab", buffering=0) as file:
+            file.write(data)
+            os.fsync(file.fileno())
+
+    def copy_file(self, source: Path, target: Path) -> None:
+        with explained(target):
+            shutil.copyfile(source, target)
+            shutil.copymode(source, target)
+
+    def rename(self, source: Path, target: Path) -> None:
+        with explained(target):
+            os.rename(source, target)
+            sync_directory(target.parent)
+            if source.parent != target.parent:
+                sync_directory(source.parent)
+
+    def remove_tree(self, path: Path) -> None:
+        with explained(path):
+            _remove(path)
+
+    def make_read_only(self, tree: Path) -> None:
+        with explained(tree):
+            # Bottom up: a directory loses its write bit after its members did.
+            for folder, _, names in os.walk(tree, topdown=False):
+                for name in names:
+                    _drop_write_bits(os.path.join(folder, name))
+                _drop_write_bits(folder)
+
+    def flush(self, path: Path) -> None:
+        with explained(path):
+            flush_filesystem(path)
+
+    def free_bytes(self, path: Path) -> int:
+        while not path.exists():
+            path = path.parent
+        with explained(path):
+            return shutil.disk_usage(path).free
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn an operating system error into the error that names the path and the way out."""
+    try:
+        yield
+    except OSError as error:
+        raise explain(error, path) from error
+
+
+def explain(error: OSError, path: Path) -> PerdureError:
+    """Return the error of PM for `error`, met while writing at `path`."""
+    place = error.filename if isinstance(error.filename, str) else str(path)
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return NoSpace(
+            f"no space left while writing {place}",
+            hint=f"free some space on the filesystem of {path}, then run the same command again",
+            context={"path": place},
+        )
+    return HomeUnusable(
+        f"cannot write {place}: {error.strerror or error}",
+        hint="give this user write permission there, or choose another home with --home DIR",
+        context={"path": place, "errno": errno.errorcode.get(error.errno or 0, "")},
+    )
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in `path` durable; a platform without directory handles (Windows) has no such call."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def flush_filesystem(path: Path) -> None:
+    """Flush the whole filesystem that holds `path`: syncfs on Linux (0.3-1.6 s against 11 s of fsync per file), else sync."""
+    if sys.platform.startswith("linux"):
+        library = ctypes.CDLL(None, use_errno=True)
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            if library.syncfs(handle) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), str(path))
+        finally:
+            os.close(handle)
+    elif hasattr(os, "sync"):
+        os.sync()
+
+
+def _drop_write_bits(path: str) -> None:
+    mode = os.lstat(path).st_mode
+    if not stat.S_ISLNK(mode) and mode & 0o222:
+        os.chmod(path, stat.S_IMODE(mode) & ~0o222)
+
+
+def _remove(path: Path) -> None:
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(mode):
+        path.unlink()
+        return
+    for folder, _, _ in os.walk(path):
+        os.chmod(folder, 0o700)  # a read-only directory does not give its members up
+    shutil.rmtree(path)

@@ -1,0 +1,113 @@
+"""The mutex of a home: one kernel lock, so that a holder's death frees it and no stale file ever blocks.
+
+Owns: taking, waiting, naming the holder, refusing a filesystem whose locks do not work. Does not own: what is done under
+it. Standard library only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from perdure_pm.adapters.filesystem import explained
+from perdure_pm.model.errors import Busy, NoKernelLocks
+from perdure_pm.store.layout import Layout
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+POLL_SECONDS = 0.05
+
+
+@contextlib.contextmanager
+def held(
+    layout: Layout,
+    operation: str,
+    *,
+    wait: bool = True,
+    on_wait: Callable[[str], None] = lambda holder: None,
+) -> Iterator[None]:
+    """Hold the home's mutex; `on_wait` is called once with the holder's description when it is not free at once.
+
+    Raises:
+        Busy: `wait` is false and another process holds it.
+        NoKernelLocks: the filesystem has no locks, or grants the same lock twice.
+        HomeUnusable: the lock file cannot be made.
+    """
+    layout.home.mkdir(parents=True, exist_ok=True)
+    with explained(layout.mutex):
+        handle = os.open(layout.mutex, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+    try:
+        if not _try(handle, layout.mutex):
+            holder = describe_holder(layout)
+            if not wait:
+                raise Busy(
+                    f"another operation is running: {holder}",
+                    hint="run the same command without --no-wait to wait for it",
+                    context={"holder": holder},
+                )
+            on_wait(holder)
+            while not _try(handle, layout.mutex):
+                time.sleep(POLL_SECONDS)
+        _require_exclusive(layout.mutex)
+        # Who holds it is for people only; nothing decides by it, so a plain write is enough.
+        with contextlib.suppress(OSError):
+            layout.mutex_holder.write_text(
+                json.dumps({"pid": os.getpid(), "operation": operation, "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}),
+                encoding="utf-8",
+            )
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                layout.mutex_holder.unlink()
+    finally:
+        os.close(handle)
+
+
+def describe_holder(layout: Layout) -> str:
+    """Return who holds the mutex in words, as far as is known."""
+    try:
+        data = json.loads(layout.mutex_holder.read_text(encoding="utf-8"))
+        return f"{data['operation']} (process {data['pid']}, since {data['since']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "an operation that has not said its name yet"
+
+
+def _try(handle: int, path: Path) -> bool:
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EAGAIN, errno.EACCES, errno.EDEADLK}:
+            return False
+        raise _no_locks(path, error.strerror or str(error)) from error
+    return True
+
+
+def _require_exclusive(path: Path) -> None:
+    """Refuse a filesystem that grants a second exclusive lock while the first is held."""
+    second = os.open(path, os.O_RDWR)
+    try:
+        if _try(second, path):
+            raise _no_locks(path, "the same lock was granted twice")
+    finally:
+        os.close(second)
+
+
+def _no_locks(path: Path, reason: str) -> NoKernelLocks:
+    return NoKernelLocks(
+        f"the filesystem of {path} has no working kernel locks: {reason}",
+        hint="choose a home on a local filesystem with --home DIR",
+        context={"path": str(path)},
+    )

@@ -1,0 +1,1 @@
+"""perdure-pm's command line: parse, run the operation, render; no decisions."""

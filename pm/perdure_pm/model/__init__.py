@@ -1,0 +1,1 @@
+"""Pure values and rules of PM: no files, no processes, no clock."""

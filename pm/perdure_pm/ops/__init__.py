@@ -1,0 +1,1 @@
+"""One verb per file: what PM does, on ports and the store."""

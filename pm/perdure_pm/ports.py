@@ -1,0 +1,53 @@
+"""What operations need of the world, as protocols: each has a second implementation that is not a mock.
+
+Owns: the signatures. Does not own: implementations (adapters), nor the choice of one (composition). The second
+implementations are the fault-injecting filesystem of tests/pm/faults and the worker's reporter on the wire.
+
+Standard library only, Python 3.9 at run time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class Filesystem(Protocol):
+    """Effects on files. Everything that changes the home goes through one of these, so that a fault can be injected."""
+
+    def make_directories(self, path: Path) -> None:
+        """Make `path` and its parents; what exists already is fine."""
+
+    def write_durable(self, path: Path, data: bytes, *, mode: int = 0o644) -> None:
+        """Replace `path` by `data`, all or nothing, also across a power loss."""
+
+    def append_durable(self, path: Path, data: bytes) -> None:
+        """Append `data` to `path` in one write and flush it."""
+
+    def copy_file(self, source: Path, target: Path) -> None:
+        """Copy contents and mode."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename within the home and flush both directories."""
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove `path`, read-only members included, never following a link."""
+
+    def make_read_only(self, tree: Path) -> None:
+        """Take the write bits from every file and directory below `tree`, links left alone."""
+
+    def flush(self, path: Path) -> None:
+        """Flush everything written to the filesystem that holds `path` to the disk, in one call where the kernel has one."""
+
+    def free_bytes(self, path: Path) -> int:
+        """Return the bytes that this user may still write on the filesystem that holds `path`."""
+
+
+class Reporter(Protocol):
+    """Where an operation tells how far it is and asks the caller's callbacks."""
+
+    def progress(self, stage: str, message: str, *, done: int | None = None, total: int | None = None) -> None:
+        """Tell of progress; also the point at which a cancellation is noticed (raises OperationCancelled)."""
+
+    def callback(self, name: str, payload: dict[str, Any]) -> None:
+        """Call the caller's callback `name` if it registered one; raises OperationVetoed where it refuses."""

@@ -1,0 +1,1 @@
+"""What PM keeps on disk: where it lies, how it is read and written."""
