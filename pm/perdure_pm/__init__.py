@@ -1,3 +1,3 @@
-"""PM: a package-manager runtime that installs, publishes and repairs an application it never shares an environment with."""
+"""PM: a package-manager runtime for an application that it never shares an environment with."""
 
 __version__ = "0.1.0"

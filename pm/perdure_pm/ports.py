@@ -37,7 +37,7 @@ class Filesystem(Protocol):
         """Take the write bits from every file and directory below `tree`, links left alone."""
 
     def flush(self, path: Path) -> None:
-        """Flush everything written to the filesystem that holds `path` to the disk, in one call where the kernel has one."""
+        """Flush all that was written to the filesystem that holds `path`, in one call where the kernel has one."""
 
     def free_bytes(self, path: Path) -> int:
         """Return the bytes that this user may still write on the filesystem that holds `path`."""

@@ -122,7 +122,10 @@ def sync_directory(path: Path) -> None:
 
 
 def flush_filesystem(path: Path) -> None:
-    """Flush the whole filesystem that holds `path`: syncfs on Linux (0.3-1.6 s against 11 s of fsync per file), else sync."""
+    """Flush the whole filesystem that holds `path`.
+
+    On Linux with syncfs (measured on 5,000 files: 0.3-1.6 s against 11 s for an fsync per file), else with sync.
+    """
     if sys.platform.startswith("linux"):
         library = ctypes.CDLL(None, use_errno=True)
         handle = os.open(path, os.O_RDONLY)

@@ -1,7 +1,7 @@
 """The mutex of a home: one kernel lock, so that a holder's death frees it and no stale file ever blocks.
 
-Owns: taking, waiting, naming the holder, refusing a filesystem whose locks do not work. Does not own: what is done under
-it. Standard library only, Python 3.9.
+Owns: taking, waiting, naming the holder, refusing a filesystem whose locks do not work. Does not own: what is done
+under it. Standard library only, Python 3.9.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def held(
     operation: str,
     *,
     wait: bool = True,
-    on_wait: Callable[[str], None] = lambda holder: None,
+    on_wait: Callable[[str], None] = lambda _holder: None,
 ) -> Iterator[None]:
     """Hold the home's mutex; `on_wait` is called once with the holder's description when it is not free at once.
 
@@ -60,9 +60,9 @@ def held(
         _require_exclusive(layout.mutex)
         # Who holds it is for people only; nothing decides by it, so a plain write is enough.
         with contextlib.suppress(OSError):
+            since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             layout.mutex_holder.write_text(
-                json.dumps({"pid": os.getpid(), "operation": operation, "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}),
-                encoding="utf-8",
+                json.dumps({"pid": os.getpid(), "operation": operation, "since": since}), encoding="utf-8"
             )
         try:
             yield

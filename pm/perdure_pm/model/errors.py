@@ -8,7 +8,8 @@ Standard library only, Python 3.9: bootstrap raises these before PM's runtime ex
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 EXIT_DONE = 0
 EXIT_FAILED = 1
@@ -67,7 +68,7 @@ class PerdureError(Exception):
         summary: str,
         *,
         hint: str | None = None,
-        context: dict[str, Any] | None = None,
+        context: Mapping[str, object] | None = None,
         retry: str | None = None,
         state: str = "unchanged",
     ) -> None:
@@ -83,11 +84,11 @@ class PerdureError(Exception):
         super().__init__(summary)
         self.summary = summary
         self.hint = hint if hint is not None else self.default_hint
-        self.context = dict(context or {})
+        self.context: dict[str, object] = dict(context or {})
         self.retry = retry or self.default_retry
         self.state = state
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the object that stands in ``errors`` of the JSON envelope and in a worker's ``result`` frame."""
         return {
             "code": self.code,
@@ -151,7 +152,7 @@ class NetworkUnreachable(PerdureError):
 class ArtefactMissing(PerdureError):
     code = "artefact-missing"
     exit_code = EXIT_MISSING_OFFLINE
-    meaning = "Something that is needed is neither in the cache nor in the wheelhouse, and the network is not to be used."
+    meaning = "Something that is needed is in neither the cache nor the wheelhouse, and the network is not to be used."
     default_retry = "after-change"
 
 
@@ -279,13 +280,14 @@ def error_classes() -> dict[str, type[PerdureError]]:
     return found
 
 
-def error_from_json(data: dict[str, Any]) -> PerdureError:
+def error_from_json(data: Mapping[str, object]) -> PerdureError:
     """Return the error that ``to_json`` described, of the same class where the code is known."""
     kind = error_classes().get(str(data.get("code")), InternalFault)
+    hint, context, retry = data.get("hint"), data.get("context"), data.get("retry")
     return kind(
         str(data.get("summary", "")),
-        hint=data.get("hint"),
-        context=data.get("context") or {},
-        retry=data.get("retry"),
+        hint=hint if isinstance(hint, str) else None,
+        context=context if isinstance(context, dict) else None,
+        retry=retry if isinstance(retry, str) else None,
         state=str(data.get("state", "unchanged")),
     )

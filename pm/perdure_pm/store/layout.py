@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
-    """Return ``$PERDURE_HOME``, else the platform's user data directory + ``perdure`` (XDG, Apple and Windows rules)."""
+    """Return ``$PERDURE_HOME``, else the user data directory of the platform (XDG, Apple, Windows) + ``perdure``."""
     chosen = environ.get("PERDURE_HOME")
     if chosen:
         return Path(chosen)
