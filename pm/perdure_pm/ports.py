@@ -51,3 +51,17 @@ class Reporter(Protocol):
 
     def callback(self, name: str, payload: dict[str, Any]) -> None:
         """Call the caller's callback `name` if it registered one; raises OperationVetoed where it refuses."""
+
+    def heartbeat(self) -> None:
+        """Tell that something moved (a child used the processor, bytes came), where there is nothing to show for it.
+
+        Only real progress calls this: an idle deadline ends an operation that is silent.
+        """
+
+    def committed(self) -> None:
+        """Pass the point of no return: called immediately *before* the write of the pointer.
+
+        Until here a cancellation ends the operation, and this raises OperationCancelled where one is waiting; from here
+        on none does. Before the write, because a cancellation between the write and this call would report an operation
+        as cancelled that has happened; a write that then fails has merely not been cancellable.
+        """
