@@ -1,0 +1,221 @@
+"""uv: the only module that knows its flags, its environment, and how to read its answers.
+
+Owns: command lines, the scrubbed environment, sorting uv's failures into PM's errors. Does not own: what is built (ops).
+Measured traps it keeps to (uv 0.13): `uv sync --frozen` ignores another index, so locks are exported and installed with
+hashes; `--no-config` alone does not silence UV_* variables; with pyvenv.cfg gone uv writes into the base interpreter; in a
+path with a newline uv compiles nothing, so byte code is compiled by the interpreter itself.
+
+Standard library only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from perdure_pm.adapters.download import NETWORK_HINT
+from perdure_pm.adapters.processes import Completed, run
+from perdure_pm.model.errors import (
+    ArtefactMissing,
+    BuildFailed,
+    IntegrityFault,
+    InterpreterMissing,
+    NetworkUnreachable,
+    NoSpace,
+    PerdureError,
+)
+from perdure_pm.model.network import Network
+from perdure_pm.store.layout import Layout, environment_python
+
+PASSED = frozenset(
+    name
+    for base in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NETRC")
+    for name in (base, base.lower())
+) | {"SYSTEMROOT", "WINDIR", "COMSPEC", "PATHEXT", "PROCESSOR_ARCHITECTURE"}
+"""Variables that reach uv: how this machine reaches the network, and what Windows needs to start a process."""
+
+STEP_SECONDS = 1800.0
+"""The longest that one call of uv may take."""
+
+
+class Uv:
+    """One uv binary, with PM's own cache, settings and interpreters."""
+
+    def __init__(
+        self,
+        binary: Path,
+        layout: Layout,
+        network: Network,
+        environ: Mapping[str, str],
+        *,
+        on_line: Callable[[str], None] = lambda line: None,
+        on_tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.binary = binary
+        self.network = network
+        self._layout = layout
+        self._environ = environ
+        self._on_line = on_line
+        self._on_tick = on_tick
+
+    def build_wheel(self, source: Path, target: Path, python: Path) -> Path:
+        """Return the wheel of the project at `source`, built into the empty directory `target`.
+
+        The project's build backend is the one that uv brings (uv_build), so nothing is fetched.
+        """
+        self._uv(
+            ["build", "--wheel", "--offline", "--out-dir", target, "--python", python, "--no-create-gitignore", source],
+            f"building a wheel of {source.name}",
+        )
+        wheels = sorted(target.glob("*.whl"))
+        if len(wheels) != 1:
+            raise BuildFailed(
+                f"building {source} gave {len(wheels)} wheels instead of one",
+                hint="see the project's [tool.uv.build-backend] table",
+            )
+        return wheels[0]
+
+    def export(self, project: Path, python: Path, *, groups: Sequence[str] = (), no_project: bool = False) -> str:
+        """Return the requirements, pinned and hashed, that the lock of `project` holds for its dependencies and `groups`.
+
+        Packages from the project's own tree are left out; markers stay as the lock has them.
+        """
+        arguments: list[str | Path] = ["export", "--frozen", "--no-header", "--no-annotate", "--no-emit-local"]
+        arguments += ["--no-default-groups", "--offline", "--project", project, "--python", python]
+        for group in groups:
+            arguments += ["--only-group" if no_project else "--group", group]
+        return self._uv(arguments, f"reading {project / 'uv.lock'}").stdout
+
+    def make_environment(self, path: Path, python: Path) -> None:
+        """Make an empty virtual environment at `path` that still works when its parent directory moves."""
+        self._uv(
+            ["venv", "--relocatable", "--no-project", "--offline", "--python", python, path], f"making {path.name}"
+        )
+
+    def install(self, environment: Path, requirements: Path) -> None:
+        """Have exactly the hashed requirements of the file installed in the new environment; nothing is built from source."""
+        if not (environment / "pyvenv.cfg").is_file():
+            raise IntegrityFault(
+                f"{environment} has no pyvenv.cfg: uv would install into the interpreter behind it",
+                hint="run the same command again",
+            )
+        arguments: list[str | Path] = ["pip", "install", "--require-hashes", "--no-build", "--no-deps"]
+        arguments += ["--link-mode", "hardlink", "--python", environment_python(environment)]
+        self._uv([*arguments, *self._index_arguments(), "--requirements", requirements], "installing packages")
+
+    def install_interpreter(self, request: str) -> Path:
+        """Return the interpreter for `request` (``3.13``), installed below the home and nowhere else."""
+        arguments: list[str | Path] = ["python", "install", "--no-bin", "--compile-bytecode"]
+        arguments += ["--install-dir", self._layout.interpreters]
+        if self.network.python_downloads is not None:
+            arguments += ["--python-downloads-json-url", self.network.python_downloads]
+        if self.network.offline or (self.network.wheelhouse is not None and self.network.python_downloads is None):
+            arguments += ["--offline"]
+        self._uv([*arguments, request], f"installing Python {request}")
+        found = self._uv(
+            ["python", "find", "--managed-python", "--no-project", "--offline", request], f"finding Python {request}"
+        )
+        path = Path(os.path.realpath(found.stdout.strip()))
+        if not path.is_file() or self._layout.interpreters not in path.parents:
+            raise InterpreterMissing(
+                f"uv installed Python {request}, but it is not below {self._layout.interpreters}",
+                hint="name an installed Python of at least 3.11 with --python PATH",
+            )
+        return path
+
+    def check_lock(self, project: Path, python: Path) -> None:
+        """Return when the lock of `project` is what its pyproject.toml resolves to; raise BuildFailed otherwise."""
+        self._uv(["lock", "--check", "--project", project, "--python", python], f"checking {project / 'uv.lock'}")
+
+    def _index_arguments(self) -> list[str | Path]:
+        if self.network.wheelhouse is not None:
+            return ["--no-index", "--find-links", self.network.wheelhouse]
+        arguments: list[str | Path] = []
+        if self.network.index_url is not None:
+            arguments += ["--default-index", self.network.index_url]
+        if self.network.offline:
+            arguments += ["--offline"]
+        return arguments
+
+    def _uv(self, arguments: Sequence[str | Path], what: str) -> Completed:
+        """Run uv with `arguments`; raise the error that fits when it fails."""
+        shared = ["--no-config", "--system-certs", "--no-progress", "--color", "never", "--no-python-downloads"]
+        if arguments[:2] == ["python", "install"]:
+            shared.remove("--no-python-downloads")
+        self._layout.scratch.mkdir(parents=True, exist_ok=True)
+        completed = run(
+            [self.binary, *arguments, *shared, "--cache-dir", self._layout.cache / "uv"],
+            environment=self._environment(),
+            directory=self._layout.scratch,
+            timeout=STEP_SECONDS,
+            on_line=self._on_line,
+            on_tick=self._on_tick,
+        )
+        if completed.returncode != 0:
+            raise sort_failure(completed, what, self.network)
+        return completed
+
+    def _environment(self) -> dict[str, str]:
+        """Return uv's environment: nothing of the caller's but how the network is reached."""
+        environment = {name: value for name, value in self._environ.items() if name in PASSED}
+        user = self._environ.get("HOME") or self._environ.get("USERPROFILE")
+        if user and "NETRC" not in environment and os.path.exists(os.path.join(user, ".netrc")):
+            environment["NETRC"] = os.path.join(user, ".netrc")
+        if self.network.proxy is not None:
+            environment |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), self.network.proxy)
+        if self.network.certificate is not None:
+            environment["SSL_CERT_FILE"] = str(self.network.certificate)
+        scratch = str(self._layout.scratch)
+        return {
+            **environment,
+            "PATH": "/usr/bin:/bin" if os.name == "posix" else os.defpath,
+            # A home of its own: no uv.toml, no pip.conf, no shared interpreters, no credentials but .netrc.
+            "HOME": scratch,
+            "USERPROFILE": scratch,
+            "XDG_CONFIG_HOME": scratch,
+            "XDG_CONFIG_DIRS": scratch,
+            "APPDATA": scratch,
+            "LOCALAPPDATA": scratch,
+            "TMPDIR": scratch,
+            "TEMP": scratch,
+            "TMP": scratch,
+            "LC_ALL": "C.UTF-8",
+            "UV_PYTHON_INSTALL_DIR": str(self._layout.interpreters),
+            "UV_HTTP_TIMEOUT": "60",
+        }
+
+
+_NETWORK = re.compile(
+    r"dns error|failed to lookup|error sending request|[Cc]onnection (?:refused|reset|closed)|timed? ?out|"
+    r"certificate|tls|Network is unreachable|Failed to (?:fetch|download)|HTTP status (?:server|client) error|"
+    r"Could not connect|error trying to connect"
+)
+_OFFLINE = re.compile(r"network was disabled|not found in the (?:cache|provided package locations)|no wheels? (?:with|that)|offline")
+
+
+def sort_failure(completed: Completed, what: str, network: Network) -> PerdureError:
+    """Return the error for a failed call of uv. Its text is the only source: uv has no structured errors."""
+    text = completed.stderr.strip() or completed.stdout.strip()
+    context = {"uv": text[-4000:], "exit_code": completed.returncode}
+    first = next((line.strip() for line in text.splitlines() if line.strip().startswith(("error", "×", "╰─▶"))), what)
+    if "No space left" in text or "os error 28" in text or "os error 122" in text:
+        return NoSpace(f"no space left while {what}", hint="free some space, then run the same command again", context=context)
+    if "Hash mismatch" in text:
+        return IntegrityFault(
+            f"what the index serves is not what the lock says, while {what}",
+            hint="use an index that serves the released files: --index-url URL",
+            context=context,
+        )
+    if not network.fetches and _OFFLINE.search(text):
+        names = ", ".join(dict.fromkeys(re.findall(r"\b([a-z0-9][a-z0-9._-]*(?:==[^\s,`]+))", text))) or first
+        place = f"the wheelhouse {network.wheelhouse}" if network.wheelhouse else "the cache"
+        return ArtefactMissing(
+            f"{place} lacks what is needed while {what}: {names}",
+            hint="add the missing wheels to the --wheelhouse directory, or run the same command with network",
+            context=context,
+        )
+    if network.fetches and _NETWORK.search(text):
+        return NetworkUnreachable(f"the index could not be reached while {what}: {first}", hint=NETWORK_HINT, context=context)
+    return BuildFailed(f"uv failed while {what}: {first}", context=context)

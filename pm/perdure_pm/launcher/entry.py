@@ -1,0 +1,74 @@
+"""Starts PM's command line in the runtime that this file was copied into, or hands over to the seed that rebuilds it.
+
+Owns: noticing, before anything of PM is imported, that the runtime is damaged. Does not own: the rebuild. It stands alone:
+whatever it would import from PM could be what is broken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+
+def find_problem(runtime: str) -> str:
+    """Return what is wrong with the runtime, or an empty string: sizes only, a few milliseconds."""
+    try:
+        with open(os.path.join(runtime, "files.json"), "rb") as file:
+            files = json.load(file)["files"]
+        with open(os.path.join(runtime, "record.json"), "rb") as file:
+            version = json.load(file)["inputs"]["python"]["version"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"its record cannot be read ({error})"
+    if version.split(".")[:2] != [str(part) for part in sys.version_info[:2]]:
+        return f"it was built for Python {version}, and its interpreter is now {sys.version.split()[0]}"
+    for name, entry in files.items():
+        try:
+            size = os.stat(os.path.join(runtime, name)).st_size
+        except OSError:
+            return f"{name} is missing"
+        if size != entry[0]:
+            return f"{name} has {size} bytes instead of {entry[0]}"
+    return ""
+
+
+def rescue(runtime: str, problem: str) -> None:
+    """Start the seed's bootstrap in place of this process; return only when there is none."""
+    home = os.path.dirname(os.path.dirname(os.path.dirname(runtime)))
+    try:
+        with open(os.path.join(home, "pm", "seed", "current"), encoding="ascii") as file:
+            bootstrap = os.path.join(home, "pm", "seed", file.read().strip(), "pm", "bootstrap.py")
+    except (OSError, ValueError):
+        bootstrap = ""
+    if os.environ.get("PERDURE_RESCUED") == "1" or not os.path.isfile(bootstrap):
+        sys.stderr.write(
+            f"error: PM's runtime is damaged: {problem}\n"
+            f'  try: python3 pm/bootstrap.py --home "{home}" up   (in a checkout of Perdure)\n'
+        )
+        sys.exit(8)
+    sys.stderr.write(f"PM's runtime is damaged: {problem}; it is rebuilt first\n")
+    python = getattr(sys, "_base_executable", None) or sys.executable
+    command = [python, "-I", bootstrap, "--home", home, "rescue", *sys.argv[1:]]
+    if os.name == "nt":
+        import subprocess  # noqa: PLC0415 - Windows has no exec that keeps the console waiting
+
+        sys.exit(subprocess.call(command))
+    os.execv(python, command)
+
+
+def start() -> None:
+    """Run the command line; never returns."""
+    runtime = os.path.dirname(os.path.abspath(__file__))
+    problem = find_problem(runtime)
+    if not problem:
+        try:
+            from perdure_pm.cli import main  # noqa: PLC0415 - only after the check
+        except Exception as error:  # noqa: BLE001 - whatever a damaged module raises
+            problem = f"it cannot be imported ({type(error).__name__}: {error})"
+        else:
+            sys.exit(main())
+    rescue(runtime, problem)
+
+
+if __name__ == "__main__":
+    start()

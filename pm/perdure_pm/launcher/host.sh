@@ -1,0 +1,38 @@
+#!/bin/sh
+# Written by perdure-pm; changes are overwritten.
+# Finds the home from its own place, also through symbolic links, without starting a process where there is no link.
+self=$0
+case $self in */*) ;; *) self=./$self ;; esac
+while [ -L "$self" ]; do
+    # The x keeps a newline at the end of the name, which a command substitution would drop.
+    link=$(readlink "$self" && echo x) || exit 70
+    link=${link%??}
+    case $link in /*) self=$link ;; *) self=${self%/*}/$link ;; esac
+done
+folder=${self%/*}
+case $folder in */bin) home=${folder%/bin} ;; *) home=$folder/.. ;; esac
+if [ "${1-}" = pm ] && [ "@COMMAND@" = perdure ]; then
+    shift
+    exec "$home/bin/perdure-pm" "$@"
+fi
+profile=${PERDURE_PROFILE:-default}
+generation=
+case $profile in
+*[!A-Za-z0-9._-]* | .*) ;;
+*) [ -r "$home/profiles/$profile/current" ] && read -r generation <"$home/profiles/$profile/current" ;;
+esac
+case $generation in
+'' | *[!a-z0-9-]*)
+    echo "error: nothing is installed in this home (profile $profile)" >&2
+    echo "  try: \"$home/bin/perdure-pm\" install" >&2
+    exit 1
+    ;;
+esac
+environment=$home/store/generations/$generation/venv
+if [ ! -x "$environment/bin/python" ]; then
+    echo "error: generation $generation cannot start: its interpreter is gone" >&2
+    echo "  try: \"$home/bin/perdure-pm\" install" >&2
+    exit 1
+fi
+# The script is named to the interpreter: its first line cannot hold every path, and PYTHON* must not reach it.
+exec "$environment/bin/python" -I "$environment/bin/@COMMAND@" "$@"

@@ -1,0 +1,88 @@
+"""What PM reads from a uv.lock without a TOML parser.
+
+Owns: finding the artefacts of one package in a lock as uv writes it (Python 3.9 has no tomllib), and choosing the one for
+a machine. Does not own: resolving or installing. Standard library only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from perdure_pm.model.errors import IntegrityFault, PlatformUnsupported
+
+_ARTEFACT = re.compile(r'\{ url = "(?P<url>[^"]+)", hash = "sha256:(?P<sha256>[0-9a-f]{64})"(?:, size = (?P<size>\d+))?')
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """One file that a lock names."""
+
+    url: str
+    sha256: str
+    size: int
+    """Bytes; 0 where the lock does not say."""
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.url.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class LockedTool:
+    """A package of a lock that is used as a tool: its version and its wheels."""
+
+    name: str
+    version: str
+    wheels: tuple[Artefact, ...]
+
+
+def parse_locked_tool(lock: str, name: str) -> LockedTool:
+    """Return package `name` of the text of a uv.lock.
+
+    Raises:
+        IntegrityFault: the lock does not hold the package in the form that uv writes.
+    """
+    for block in lock.split("[[package]]\n")[1:]:
+        fields = dict(re.findall(r'^(name|version) = "([^"]*)"$', block, re.MULTILINE))
+        if fields.get("name") != name:
+            continue
+        wheels = block.partition("wheels = [")[2].partition("\n]")[0]
+        found = tuple(
+            Artefact(match["url"], match["sha256"], int(match["size"] or 0)) for match in _ARTEFACT.finditer(wheels)
+        )
+        if fields.get("version") and found:
+            return LockedTool(name, fields["version"], found)
+    raise IntegrityFault(
+        f"pm/uv.lock holds no wheels of {name}",
+        hint="get pm/uv.lock back as it was released (in a checkout: git checkout pm/uv.lock)",
+    )
+
+
+def choose_wheel(tool: LockedTool, system: str, machine: str) -> Artefact:
+    """Return the wheel of `tool` for `system` (``sys.platform``) and `machine` (``platform.machine()``).
+
+    On Linux the musl build comes first: it is a static binary, which still runs when the C library changed under it.
+
+    Raises:
+        PlatformUnsupported: the lock has none.
+    """
+    architecture = {"amd64": "x86_64", "arm64": "aarch64", "i386": "i686", "i586": "i686"}.get(
+        machine.lower(), machine.lower()
+    )
+    if system == "darwin":
+        patterns = [r"macosx_\d+_\d+_" + {"aarch64": "arm64"}.get(architecture, architecture)]
+    elif system == "win32":
+        patterns = [{"x86_64": "win_amd64", "aarch64": "win_arm64", "i686": "win32"}.get(architecture, "-")]
+    else:
+        patterns = [r"musllinux_\d+_\d+_" + architecture, r"manylinux_\d+_\d+_" + architecture]
+    for pattern in patterns:
+        for wheel in tool.wheels:
+            if re.search(pattern + r"(?=[.]|$)", wheel.name):
+                return wheel
+    raise PlatformUnsupported(
+        f"pm/uv.lock has no {tool.name} for {system} on {machine}",
+        hint="see docs/reference/platforms.md for the machines that are supported",
+        context={"system": system, "machine": machine},
+    )

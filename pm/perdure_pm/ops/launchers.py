@@ -1,0 +1,59 @@
+"""The commands in a home's bin directory.
+
+Owns: writing launchers from the templates in perdure_pm/launcher. Does not own: what they start; they read a pointer and
+exec, take no mutex, resolve nothing and never install.
+
+Standard library only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from perdure_pm import ports
+from perdure_pm.model.errors import UsageFault
+from perdure_pm.store.layout import Layout
+
+_COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+
+def write_pm_launcher(filesystem: ports.Filesystem, layout: Layout) -> None:
+    """Have `bin/perdure-pm`."""
+    _write(filesystem, layout, "perdure-pm", _template("pm"))
+
+
+def write_host_launchers(filesystem: ports.Filesystem, layout: Layout, commands: list[str]) -> None:
+    """Have one launcher for each command of the host; `perdure pm …` hands over to PM."""
+    for command in commands:
+        _write(filesystem, layout, command, _template("host").replace("@COMMAND@", _checked(command)))
+
+
+def write_command_launcher(filesystem: ports.Filesystem, layout: Layout, name: str, relative_target: str) -> None:
+    """Have `bin/<name>` start the executable at `relative_target`, which is relative to the home."""
+    if re.search(r"[^A-Za-z0-9._+/@-]", relative_target):
+        raise UsageFault(f"a launcher cannot start {relative_target!r}: only letters, digits and ._+-/@ are allowed")
+    _write(filesystem, layout, _checked(name), _template("command").replace("@TARGET@", relative_target))
+
+
+def _write(filesystem: ports.Filesystem, layout: Layout, name: str, text: str) -> None:
+    path = layout.bin / (name + (".cmd" if sys.platform == "win32" else ""))
+    data = text.encode()
+    # An unchanged launcher keeps its bytes and its inode: a shell may be reading it.
+    if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
+        return
+    filesystem.make_directories(layout.bin)
+    filesystem.write_durable(path, data, mode=0o755)
+
+
+def _template(kind: str) -> str:
+    suffix = "cmd" if sys.platform == "win32" else "sh"
+    text = (Path(__file__).resolve().parent.parent / "launcher" / f"{kind}.{suffix}").read_text(encoding="utf-8")
+    return text.replace("\n", "\r\n") if suffix == "cmd" else text
+
+
+def _checked(command: str) -> str:
+    if not _COMMAND.fullmatch(command):
+        raise UsageFault(f"{command!r} cannot be the name of a command")
+    return command

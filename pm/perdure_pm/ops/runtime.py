@@ -1,0 +1,421 @@
+"""PM's own runtime: built from pm/uv.lock, selected by one pointer, rebuilt from a seed that needs nothing else.
+
+Owns: the uv binary, the choice of an interpreter, the seed, building and selecting a runtime, and the question whether
+the present one is sound. Does not own: what PM does with it.
+
+Keeps: a runtime is complete before `pm/current` names it; an unchanged runtime is selected again without a write; an old
+runtime stays for the workers that run from it.
+
+Standard library only, Python 3.9: this runs before there is a runtime.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import re
+import secrets
+import stat
+import sys
+import time
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perdure_pm import __version__, ports
+from perdure_pm.adapters import download
+from perdure_pm.adapters.interpreter import (
+    MINIMUM,
+    Interpreter,
+    ask_interpreter,
+    running_interpreter,
+    target_name,
+)
+from perdure_pm.adapters.processes import run
+from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.errors import (
+    BuildFailed,
+    IntegrityFault,
+    InterpreterMissing,
+    LazyInstallRefused,
+    PerdureError,
+)
+from perdure_pm.model.lock_view import choose_wheel, parse_locked_tool
+from perdure_pm.model.network import Network
+from perdure_pm.ops.build import bare_environment, build_environment, build_wheels
+from perdure_pm.ops.launchers import write_pm_launcher
+from perdure_pm.store.inventory import (
+    FILE_NAME,
+    find_size_changes,
+    hash_file,
+    hash_tree,
+    load_inventory,
+    take_inventory,
+)
+from perdure_pm.store.layout import Layout, environment_python
+
+SCHEMA = 1
+IDENTITY = re.compile(r"[0-9a-f]{12}(\.[0-9]+)?")
+FALLBACK_PYTHON = "3.13"
+"""What uv brings in where no Python of at least `MINIMUM` was found."""
+PROJECTS = ("compat", "pm")
+"""The source trees that a runtime is built from, below a checkout or a seed."""
+PROBE_SECONDS = 60.0
+_PROBE = "import perdure_pm.cli, perdure_pm.worker, perdure_compat, click, packaging, rich, ruamel.yaml"
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A selected runtime."""
+
+    identity: str
+    path: Path
+    record: dict[str, Any]
+    """The contents of its record.json."""
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return environment_python(self.path / "venv")
+
+    @property
+    def entry(self) -> Path:
+        """The file that starts PM's command line in it."""
+        return self.path / "entry.py"
+
+    @property
+    def uv_version(self) -> str:
+        """The version of the uv that belongs to it."""
+        return str(self.record["inputs"]["uv"])
+
+
+def load_runtime(layout: Layout) -> Runtime | None:
+    """Return the selected runtime if its record can be read, else None. Nothing is written or made."""
+    try:
+        identity = layout.runtime_pointer.read_text(encoding="ascii").strip()
+        if not IDENTITY.fullmatch(identity):
+            return None
+        path = layout.runtime(identity)
+        record = json.loads((path / "record.json").read_bytes())
+        if record["schema"] != SCHEMA or not isinstance(record["inputs"], dict):
+            return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Runtime(identity, path, record)
+
+
+def find_runtime_problem(runtime: Runtime) -> str:
+    """Return what is wrong with a runtime's files, by size, or an empty string."""
+    try:
+        findings = find_size_changes(runtime.path, load_inventory(runtime.path / FILE_NAME))
+    except PerdureError as error:
+        return error.summary
+    if findings:
+        return str(findings[0])
+    return "" if os.access(runtime.python, os.X_OK) else f"its interpreter {os.path.realpath(runtime.python)} is gone"
+
+
+def is_current(layout: Layout) -> bool:
+    """Return whether a sound runtime is selected. Nothing is made, not even a directory."""
+    runtime = load_runtime(layout)
+    return runtime is not None and not find_runtime_problem(runtime)
+
+
+def ensure_runtime(
+    layout: Layout,
+    filesystem: ports.Filesystem,
+    reporter: ports.Reporter,
+    *,
+    source: Path,
+    network: Network,
+    environ: Mapping[str, str],
+    python: Path | None = None,
+    may_install: bool = True,
+    rebuild: bool = False,
+) -> Runtime:
+    """Have a sound runtime of `source` selected, and return it. The caller holds the mutex unless nothing must change.
+
+    Args:
+        layout: the home.
+        filesystem: where files are written.
+        reporter: told how far it is.
+        source: a checkout, or a seed.
+        network: how to fetch what is missing.
+        environ: the caller's environment, from which only the network's settings are taken.
+        python: the base interpreter that the user asked for; without it the present runtime's stays.
+        may_install: false when nobody asked for an install and lazy installs are off.
+        rebuild: build anew although the present one is sound.
+
+    Raises:
+        LazyInstallRefused: a runtime must be built and may not be; nothing was fetched or made.
+    """
+    present = load_runtime(layout)
+    inputs = _inputs_without_python(source)
+    if present is not None and not rebuild:
+        known = {name: value for name, value in present.record["inputs"].items() if name != "python"}
+        recorded = present.record["inputs"]["python"]
+        fits = python is None or str(Path(os.path.realpath(python))) == recorded["path"]
+        if known == inputs and fits and not find_runtime_problem(present) and _still_is(recorded, environ):
+            return present
+    if not may_install:
+        raise LazyInstallRefused(
+            "PM's runtime must be built, and lazy installs are off",
+            hint=f'python3 "{source / "pm" / "bootstrap.py"}" --home "{layout.home}" pm self rebuild',
+            context={"home": str(layout.home)},
+        )
+    return _build_runtime(layout, filesystem, reporter, source, network, environ, python, inputs)
+
+
+def ensure_uv(
+    layout: Layout, filesystem: ports.Filesystem, reporter: ports.Reporter, *, lock: Path, network: Network
+) -> Path:
+    """Have the uv that `lock` names, and return its path: bytes checked against the lock, also when it was there already."""
+    tool = parse_locked_tool(lock.read_text(encoding="utf-8"), "uv")
+    artefact = choose_wheel(tool, sys.platform, platform.machine())
+    binary = layout.uv(tool.version)
+    receipt = binary.with_name("origin.json")
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        origin = json.loads(receipt.read_bytes())
+        if origin["wheel"] == artefact.sha256 and origin["sha256"] == hash_file(binary):
+            return binary
+    reporter.progress("uv", f"fetching uv {tool.version}")
+    filesystem.make_directories(layout.scratch)
+    wheel = layout.scratch / f"{secrets.token_hex(6)}-{artefact.name}"
+    try:
+        download.obtain(
+            artefact,
+            "uv",
+            wheel,
+            network=network,
+            on_progress=lambda done, total: reporter.progress(
+                "uv", f"fetching uv {tool.version}", done=done, total=total or artefact.size or None
+            ),
+        )
+        with zipfile.ZipFile(wheel) as archive:
+            member = next(name for name in archive.namelist() if name.endswith(f".data/scripts/{binary.name}"))
+            data = archive.read(member)
+    finally:
+        with contextlib.suppress(OSError):
+            wheel.unlink()
+    filesystem.make_directories(binary.parent)
+    filesystem.write_durable(binary, data, mode=0o555)
+    origin_text = json.dumps({"schema": SCHEMA, "wheel": artefact.sha256, "sha256": hash_file(binary)})
+    filesystem.write_durable(receipt, origin_text.encode())
+    return binary
+
+
+def choose_interpreter(
+    layout: Layout, uv: Uv, reporter: ports.Reporter, environ: Mapping[str, str], wanted: Path | None
+) -> Interpreter:
+    """Return the base interpreter to build on: the wanted one, else the one that runs this, else one that uv brings in.
+
+    An interpreter that uv shares between projects is not taken: `uv python uninstall` would pull it from under PM.
+    """
+    if wanted is not None:
+        found = ask_interpreter(Path(os.path.abspath(wanted)), bare_environment())
+        if found.release < MINIMUM:
+            raise InterpreterMissing(
+                f"{wanted} is Python {found.version}; PM and the app need {MINIMUM[0]}.{MINIMUM[1]} or newer",
+                hint="name a newer one with --python PATH, or leave it out and one is brought in",
+            )
+        return found
+    present = load_runtime(layout)
+    if present is not None and _still_is(present.record["inputs"]["python"], environ):
+        data = present.record["inputs"]["python"]
+        return Interpreter(Path(data["path"]), data["version"], data["implementation"])
+    running = running_interpreter()
+    if running.release >= MINIMUM and running.implementation == "CPython" and not _shared(running.path, environ, layout):
+        return running
+    reporter.progress("python", f"Python {running.version} runs this; bringing in Python {FALLBACK_PYTHON}")
+    try:
+        return ask_interpreter(uv.install_interpreter(FALLBACK_PYTHON), bare_environment())
+    except PerdureError as error:
+        raise InterpreterMissing(
+            f"Python {MINIMUM[0]}.{MINIMUM[1]} or newer is needed, {running.path} is {running.version}, and uv could not "
+            f"bring one in: {error.summary}",
+            hint="name an installed one with --python PATH, or a list of downloads with --python-downloads URL",
+            context=error.context,
+            retry=error.retry,
+        ) from error
+
+
+def remove_unfinished(layout: Layout, filesystem: ports.Filesystem) -> list[str]:
+    """Remove what killed builds left: unsealed runtimes, half seeds, scratch files. The caller holds the mutex."""
+    removed = []
+    selected = load_runtime(layout)
+    for folder, finished in ((layout.runtimes, "record.json"), (layout.seeds, "pm/bootstrap.py")):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+            unfinished = not (path / finished).is_file() or path.name.startswith(".")
+            if path.is_dir() and unfinished and (selected is None or path != selected.path):
+                filesystem.remove_tree(path)
+                removed.append(path.name)
+    if layout.scratch.is_dir():
+        for path in layout.scratch.iterdir():
+            filesystem.remove_tree(path)
+    return removed
+
+
+def seed_source(layout: Layout) -> Path:
+    """Return the seed that rebuilds PM.
+
+    Raises:
+        IntegrityFault: the home has none.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        name = layout.seed_pointer.read_text(encoding="ascii").strip()
+        if re.fullmatch(r"[0-9a-f]{12}", name) and (layout.seed(name) / "pm" / "bootstrap.py").is_file():
+            return layout.seed(name)
+    raise IntegrityFault(
+        f"the seed that rebuilds PM is gone from {layout.seeds}",
+        hint=f'python3 pm/bootstrap.py --home "{layout.home}" up   (in a checkout of Perdure)',
+    )
+
+
+def _inputs_without_python(source: Path) -> dict[str, Any]:
+    lock = source / "pm" / "uv.lock"
+    try:
+        return {
+            "version": __version__,
+            "lock": hash_file(lock),
+            "sources": hash_tree(_seed_members(source)),
+            "target": target_name(),
+            "uv": parse_locked_tool(lock.read_text(encoding="utf-8"), "uv").version,
+        }
+    except OSError as error:
+        raise IntegrityFault(
+            f"{source} is not a checkout of Perdure, nor a seed: {error}",
+            hint="run bootstrap.py from a complete checkout",
+        ) from error
+
+
+def _seed_members(source: Path) -> dict[str, Path]:
+    """Return what a seed is made of, by its name in the seed."""
+    names = ("pm/bootstrap.py", "pm/pyproject.toml", "pm/uv.lock", "pm/perdure_pm", "compat/pyproject.toml")
+    return {name: source / name for name in (*names, "compat/perdure_compat")}
+
+
+def _still_is(recorded: Mapping[str, Any], environ: Mapping[str, str]) -> bool:
+    """Return whether the recorded interpreter is still there in the recorded version."""
+    running = running_interpreter()
+    if str(running.path) == recorded["path"]:
+        return running.version == recorded["version"]
+    with contextlib.suppress(PerdureError, OSError):
+        return ask_interpreter(Path(recorded["path"]), bare_environment()).version == recorded["version"]
+    return False
+
+
+def _shared(path: Path, environ: Mapping[str, str], layout: Layout) -> bool:
+    """Return whether `path` lies in the directory of interpreters that uv shares, and not in this home's own."""
+    if layout.interpreters in path.parents:
+        return False
+    user = Path(os.path.expanduser("~"))
+    data = Path(environ.get("XDG_DATA_HOME") or user / ".local" / "share")
+    shared = [data / "uv" / "python", user / ".local" / "share" / "uv" / "python"]
+    if environ.get("UV_PYTHON_INSTALL_DIR"):
+        shared.append(Path(environ["UV_PYTHON_INSTALL_DIR"]))
+    return any(Path(os.path.realpath(folder)) in path.parents for folder in shared)
+
+
+def _build_runtime(
+    layout: Layout,
+    filesystem: ports.Filesystem,
+    reporter: ports.Reporter,
+    source: Path,
+    network: Network,
+    environ: Mapping[str, str],
+    wanted: Path | None,
+    inputs: dict[str, Any],
+) -> Runtime:
+    remove_unfinished(layout, filesystem)
+    binary = ensure_uv(layout, filesystem, reporter, lock=source / "pm" / "uv.lock", network=network)
+    uv = Uv(binary, layout, network, environ, on_tick=lambda: reporter.progress("pm", "building PM's runtime"))
+    interpreter = choose_interpreter(layout, uv, reporter, environ, wanted)
+    inputs = {**inputs, "python": interpreter.to_json()}
+    reporter.progress("pm", f"building PM's runtime on Python {interpreter.version}")
+    seed = _write_seed(layout, filesystem, source, inputs)
+    identity = _free_identity(layout, inputs)
+    path = layout.runtime(identity)
+    filesystem.make_directories(path)
+    wheels = build_wheels(
+        uv, filesystem, layout, [source / name for name in PROJECTS], path / "wheels", interpreter.path
+    )
+    requirements = uv.export(source / "pm", interpreter.path)
+    build_environment(
+        uv,
+        filesystem,
+        environment=path / "venv",
+        python=interpreter.path,
+        requirements=requirements,
+        wheels=wheels,
+    )
+    filesystem.copy_file(Path(__file__).resolve().parent.parent / "launcher" / "entry.py", path / "entry.py")
+    probe = run(
+        [environment_python(path / "venv"), "-I", "-c", _PROBE],
+        environment=bare_environment(),
+        directory=path,
+        timeout=PROBE_SECONDS,
+    )
+    if probe.returncode != 0:
+        raise BuildFailed(
+            "PM's new runtime does not start; the old one, if there was one, is kept",
+            context={"output": probe.stderr[-4000:]},
+        )
+    filesystem.write_durable(path / FILE_NAME, take_inventory(path).to_bytes())
+    filesystem.make_read_only(path)
+    os.chmod(path, stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR)  # the record is still to come
+    filesystem.flush(path)
+    record = {
+        "schema": SCHEMA,
+        "id": identity,
+        "inputs": inputs,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "seed": seed,
+    }
+    filesystem.write_durable(path / "record.json", json.dumps(record, indent=1).encode(), mode=0o444)
+    filesystem.make_read_only(path)
+    # The commit of a runtime. A crash before this line leaves garbage that the next build removes.
+    filesystem.write_durable(layout.runtime_pointer, f"{identity}\n".encode())
+    write_pm_launcher(filesystem, layout)
+    return Runtime(identity, path, record)
+
+
+def _write_seed(layout: Layout, filesystem: ports.Filesystem, source: Path, inputs: Mapping[str, Any]) -> str:
+    """Have a seed of `source` in the home, selected, and return its name."""
+    name = str(inputs["sources"])[:12]
+    target = layout.seed(name)
+    if target != source and (not target.is_dir() or hash_tree(_seed_members(target)) != inputs["sources"]):
+        if target.exists():
+            filesystem.remove_tree(target)
+        building = layout.seeds / f".{name}-{secrets.token_hex(4)}"
+        for member, path in _seed_members(source).items():
+            files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
+            for file in files:
+                if "__pycache__" in file.parts:
+                    continue
+                copy = building / member / file.relative_to(path) if file != path else building / member
+                filesystem.make_directories(copy.parent)
+                filesystem.copy_file(file, copy)
+        filesystem.make_read_only(building)
+        os.chmod(building, 0o755)
+        filesystem.flush(building)
+        filesystem.rename(building, target)
+        os.chmod(target, 0o555)
+    if not layout.seed_pointer.is_file() or layout.seed_pointer.read_text(encoding="ascii").strip() != name:
+        filesystem.write_durable(layout.seed_pointer, f"{name}\n".encode())
+    return name
+
+
+def _free_identity(layout: Layout, inputs: Mapping[str, Any]) -> str:
+    """Return a name for a new runtime: the digest of its inputs, numbered when the same was built before."""
+    digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:12]
+    number = 1
+    while True:
+        identity = digest if number == 1 else f"{digest}.{number}"
+        if not layout.runtime(identity).exists():
+            return identity
+        number += 1
