@@ -162,7 +162,7 @@ def replace_process(command: Sequence[str | os.PathLike[str]], environment: Mapp
     sys.stderr.flush()
     if sys.platform == "win32":
         raise SystemExit(subprocess.call(arguments, env=dict(environment)))
-    os.execve(arguments[0], arguments, dict(environment))  # noqa: S606 -- a shell is what this avoids
+    os.execve(arguments[0], arguments, dict(environment))
 
 
 # Ending a tree
@@ -280,6 +280,16 @@ def is_alive(pid: int, start: str | None) -> bool:
     if sys.platform == "win32":
         return str(pid) in _ask(["tasklist", "/NH", "/FI", f"PID eq {pid}"])
     return _exists(pid)
+
+
+def identity() -> tuple[int, str, str | None]:
+    """Return the number, boot and start of this process: what `still_runs` knows it by."""
+    return os.getpid(), boot_id(), process_start(os.getpid())
+
+
+def still_runs(pid: int, boot: str, start: str | None) -> bool:
+    """Return whether the process with that `identity` still runs; none survives a boot."""
+    return boot == boot_id() and is_alive(pid, start)
 
 
 # Reading pipes
@@ -482,9 +492,9 @@ def _parents() -> Iterable[tuple[int, int]]:
     if sys.platform == "win32":
         listing = _ask(["wmic", "process", "get", "ProcessId,ParentProcessId", "/format:csv"])
         rows = [line.strip().split(",") for line in listing.splitlines()]
-        return [(int(row[2]), int(row[1])) for row in rows if len(row) == 3 and row[2].isdigit()]  # noqa: PLR2004
+        return [(int(row[2]), int(row[1])) for row in rows if len(row) == 3 and row[2].isdigit()]
     rows = [line.split() for line in _ask(["ps", "-axo", "pid=,ppid="]).splitlines()]
-    return [(int(row[0]), int(row[1])) for row in rows if len(row) == 2]  # noqa: PLR2004
+    return [(int(row[0]), int(row[1])) for row in rows if len(row) == 2]
 
 
 def _runs(pid: int) -> bool:
