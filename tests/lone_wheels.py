@@ -3,10 +3,10 @@
 Owns: building the wheels, an environment of exactly the locked dependencies, installing without an index, importing
 every module. Does not own: which wheels belong together (the tests).
 
-The third-party distributions are copied, file by file as their RECORD says, from the environment that the tests run in:
-bootstrap installed them there with the hashes of the same lock, so neither network nor cache is needed, and nothing that
-only the tests bring (pytest, linters, the checkout's own source directories) comes along. `uv pip install --no-index` of
-our wheels then succeeds only if what their metadata asks for is exactly met by that.
+The third-party distributions are copied, file by file as their RECORD says, from the environment the tests run in:
+bootstrap installed them there with the hashes of the same lock, so neither network nor cache is needed, and nothing
+that only the tests bring (pytest, linters, the checkout's own source directories) comes along. `uv pip install
+--no-index` of our wheels then succeeds only if what their metadata asks for is met by exactly that.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def uv_environment() -> dict[str, str]:
 
 
 def build_wheels(uv: Path, projects: Sequence[str], folder: Path) -> Path:
-    """Build the wheels of these projects of the checkout into a directory, and return it; uv brings the build backend."""
+    """Build the wheels of these projects of the checkout and return their directory; uv brings the build backend."""
     wheels = folder / "wheels"
     for project in projects:
         source = folder / "sources" / project.replace("/", "-")
@@ -91,7 +91,7 @@ def install_alone(uv: Path, project: str, wheels: Path, names: Sequence[str], fo
 
 
 def import_everything(python: Path, packages: Sequence[str], absent: Sequence[str]) -> dict[str, list[str]]:
-    """Import every module of `packages` and return which were `loaded`, `from` where, and which `absent` are present."""
+    """Import every module of `packages`; return which were `loaded`, `from` where, and which `absent` are present."""
     output = _run([python, "-I", "-B", "-c", IMPORT_EVERYTHING, json.dumps(packages), json.dumps(absent)])
     found: dict[str, list[str]] = json.loads(output.splitlines()[-1])
     return found
@@ -99,9 +99,7 @@ def import_everything(python: Path, packages: Sequence[str], absent: Sequence[st
 
 def _copy_distribution(requirement: Requirement, site_packages: Path) -> None:
     distribution = importlib.metadata.distribution(requirement.name)
-    assert distribution.version in requirement.specifier, (
-        f"{requirement} is locked, {distribution.version} is installed"
-    )
+    assert distribution.version in requirement.specifier, f"locked: {requirement}; installed: {distribution.version}"
     for file in distribution.files or ():
         if ".." not in file.parts and file.suffix != ".pyc":  # commands lie outside; nothing here starts one
             target = site_packages / Path(file)
