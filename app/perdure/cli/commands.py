@@ -1,0 +1,189 @@
+"""The commands of the app, except doctor.
+
+Owns: options, and what each command says about what it got. Does not own: loading, running or rendering streams.
+"""
+
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+import click
+
+from perdure import __version__
+from perdure.cli.doctor import diagnose
+from perdure.cli.output import Answer, columns, printable
+from perdure.cli.session import Session
+from perdure.domain.errors import EXIT_USAGE, ToolUnknown, UsageFault
+from perdure.domain.json_value import JsonValue
+from perdure.domain.tool import Tool
+from perdure.pm_link import hand_over
+from perdure.tools.arguments import parse_arguments
+from perdure.tools.dispatch import run_tool
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+
+class _Group(click.Group):
+    """Notes which command was asked for before its options are read, so that usage errors can name it."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        ctx.ensure_object(Session).command = name or "perdure"
+        return name, command, rest
+
+
+def _json_option(function: _Function) -> _Function:
+    return click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=_choose_json,
+        help="Answer with one JSON object on stdout, also on failure.",
+    )(function)
+
+
+def _choose_json(ctx: click.Context, _parameter: click.Parameter, chosen: bool) -> None:
+    # Never back to False: `perdure --json doctor` must survive the command's own, absent flag.
+    if chosen:
+        ctx.ensure_object(Session).output.as_json = True
+
+
+@click.group(
+    cls=_Group,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option("--version", is_flag=True, help="Show the version and exit.")
+@_json_option
+@click.pass_context
+def perdure(ctx: click.Context, version: bool) -> Answer | None:
+    """Tools for people and agents, kept alive by Perdure's own package manager."""
+    session = ctx.ensure_object(Session)
+    if version:
+        session.output.answer("version", Answer(data={"version": __version__}, text=f"perdure {__version__}"))
+        ctx.exit(0)
+    if ctx.invoked_subcommand is None:
+        if session.output.as_json:
+            raise UsageFault("a command is missing", hint=session.installation.app_command("--help"))
+        session.output.talk(ctx.get_help())
+        ctx.exit(EXIT_USAGE)
+    return None
+
+
+@perdure.command()
+@_json_option
+@click.pass_obj
+def doctor(session: Session) -> Answer:
+    """Report what this process runs from, which plugins it loaded, and what is wrong."""
+    return diagnose(session)
+
+
+@perdure.command()
+@_json_option
+@click.pass_obj
+def plugins(session: Session) -> Answer:
+    """Show what is loaded in this process, with load times and failures."""
+    manager = session.load(session.installation.load_boot())
+    offered = manager.tools()
+    listed: list[JsonValue] = []
+    rows = [("plugin", "version", "from", "load", "tools")]
+    for state in manager.states:
+        source = state.source
+        tools: list[JsonValue] = [name for name, tool in offered.items() if tool.plugin == source.name]
+        origin = "built in" if source.builtin else source.distribution
+        listed.append(
+            {
+                "name": source.name,
+                "distribution": source.distribution,
+                "version": source.version,
+                "entry": source.entry,
+                "builtin": source.builtin,
+                "loaded": state.loaded,
+                "load_ms": round(state.load_seconds * 1000, 3),
+                "hooks": list(state.hooks),
+                "tools": tools,
+            }
+        )
+        load = f"{state.load_seconds * 1000:.1f} ms" if state.loaded else "failed"
+        rows.append((source.name, source.version, origin, load, ", ".join(map(str, tools))))
+    lines = columns(rows)
+    if manager.failures:
+        lines += ["", "failures:", *(f"  {failure}" for failure in manager.failures)]
+    generation = session.installation.host().generation
+    if generation is None:
+        session.output.talk("This process was not started from a generation: only built-in plugins are loaded.")
+    return Answer(
+        data={
+            "generation": generation,
+            "plugins": listed,
+            "failures": [failure.to_json() for failure in manager.failures],
+        },
+        text=printable("\n".join(lines)),
+    )
+
+
+@perdure.command()
+@_json_option
+@click.pass_obj
+def tools(session: Session) -> Answer:
+    """List the tools that plugins offer, with their arguments."""
+    manager = session.load_with_tools()
+    listed: list[JsonValue] = []
+    rows = [("tool", "arguments", "summary")]
+    for offered in manager.tools().values():
+        tool = offered.tool
+        listed.append(
+            {
+                "name": tool.name,
+                "plugin": offered.plugin,
+                "summary": tool.summary,
+                "read_only": tool.read_only,
+                "parameters": dict(tool.parameters),
+            }
+        )
+        rows.append((tool.name, " ".join(_argument_names(tool)), tool.summary))
+    return Answer(
+        data={"tools": listed, "failures": [failure.to_json() for failure in manager.failures]},
+        text=printable("\n".join(columns(rows))),
+    )
+
+
+def _argument_names(tool: Tool) -> list[str]:
+    properties, required = tool.parameters.get("properties"), tool.parameters.get("required")
+    needed = required if isinstance(required, list | tuple) else ()
+    names = properties if isinstance(properties, dict) else {}
+    return [name if name in needed else f"[{name}]" for name in names]
+
+
+@perdure.command()
+@click.argument("tool")
+@click.option("--arg", "pairs", metavar="NAME=VALUE", multiple=True, help="One argument; may be repeated.")
+@click.option("--json-args", "document", metavar="JSON", help="Arguments as a JSON object.")
+@_json_option
+@click.pass_obj
+def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | None) -> Answer:
+    """Run TOOL and print its result."""
+    manager = session.load_with_tools()
+    offered = manager.tools().get(tool)
+    if offered is None:
+        hint = session.installation.app_command("tools")
+        raise ToolUnknown(f"no loaded plugin offers a tool {tool!r}", hint=hint, context={"tool": tool})
+    result = run_tool(offered, parse_arguments(pairs, document, offered.tool.parameters))
+    return Answer(
+        data={"tool": tool, "plugin": offered.plugin, "text": result.text, "data": result.data},
+        text=session.output.shown(result.text),
+    )
+
+
+@perdure.command(
+    add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_obj
+def pm(session: Session, arguments: tuple[str, ...]) -> NoReturn:
+    """Hand over to the package manager of this home: see `pm --help`."""
+    environ = dict(session.environ)
+    if session.output.as_json:
+        environ["PERDURE_JSON"] = "1"
+    hand_over(session.installation, arguments, environ)

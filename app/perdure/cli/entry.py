@@ -1,0 +1,85 @@
+"""Runs a command line and turns whatever comes of it into output and an exit code.
+
+Owns: the one catch-all of this entry point. Does not own: the commands. Keeps: app-json-envelope, app-exit-codes.
+"""
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+
+import click
+
+from perdure.cli.commands import perdure
+from perdure.cli.output import Answer, Output
+from perdure.cli.session import Session
+from perdure.domain.errors import EXIT_FAILED, InternalFault, Interrupted, PerdureError, UsageFault
+from perdure.installation import find_installation
+from perdure.plugin_manager import describe_exception
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return the process's exit code."""
+    _ensure_streams()
+    environ = os.environ
+    session = Session(
+        installation=find_installation(sys.prefix, sys.executable, environ),
+        environ=environ,
+        clock=time.perf_counter,
+        output=Output(environ=environ, as_json=_wants_json(environ)),
+    )
+    try:
+        return _run(session, arguments)
+    except BrokenPipeError:
+        # Whoever read our data has enough. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return EXIT_FAILED
+
+
+def _run(session: Session, arguments: Sequence[str]) -> int:
+    try:
+        outcome: object = perdure.main(list(arguments), prog_name="perdure", standalone_mode=False, obj=session)
+        if not isinstance(outcome, Answer):
+            return outcome if isinstance(outcome, int) else 0
+        session.output.answer(session.command, outcome)
+    except click.Abort:
+        return _fail(session, Interrupted("interrupted"))
+    except click.ClickException as error:
+        # The option may stand behind the fault that stopped the parser.
+        session.output.as_json = session.output.as_json or "--json" in arguments
+        words = [] if session.command == "perdure" else [session.command]
+        hint = session.installation.app_command(*words, "--help")
+        return _fail(session, UsageFault(error.format_message(), hint=hint))
+    except PerdureError as error:
+        return _fail(session, error)
+    except KeyboardInterrupt:
+        return _fail(session, Interrupted("interrupted"))
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001  # the catch-all
+        session.output.talk(traceback.format_exc().rstrip())
+        return _fail(session, InternalFault(f"a defect in Perdure: {describe_exception(error)}"))
+    else:
+        return outcome.exit_code
+
+
+def _fail(session: Session, error: PerdureError) -> int:
+    session.output.failure(session.command, error)
+    return error.exit_code
+
+
+def _wants_json(environ: Mapping[str, str]) -> bool:
+    return environ.get("PERDURE_JSON", "").strip().lower() in {"1", "true", "yes", "on"}
+
+
+def _ensure_streams() -> None:
+    """Give closed standard streams somewhere to go; otherwise the next file opened would become our stdout."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free descriptor is the one that is closed.
+            opened = os.open(os.devnull, os.O_RDWR)
+            if number:
+                setattr(sys, name, os.fdopen(opened, "w", closefd=False))

@@ -1,0 +1,124 @@
+"""How answers and errors reach the terminal: data on stdout, talk on stderr, one JSON object with --json.
+
+Owns: the envelope, the two streams, colour. Does not own: the words (commands, errors). Keeps: app-json-envelope,
+app-stdout-is-data.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from perdure.domain.errors import PerdureError
+from perdure.domain.json_value import JsonValue
+
+_STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
+
+# Everything a terminal could take for a command, but not line feeds and tabs.
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a command has to say."""
+
+    data: JsonValue
+    """For programs."""
+    text: str
+    """For people: the same, as lines."""
+    exit_code: int = 0
+    """The process's exit code."""
+
+
+@dataclass(slots=True)
+class Output:
+    """The two streams of this process."""
+
+    environ: Mapping[str, str]
+    """Decides about colour: NO_COLOR, TERM."""
+    as_json: bool = False
+    """Whether stdout gets the JSON envelope."""
+    _data: TextIO | None = field(default=None, init=False)
+
+    def reserve_stdout(self) -> None:
+        """Keep stdout for our data: from now on, what plugins and their children print goes to stderr.
+
+        It stays so until the process ends: a plugin's exit handler may print too.
+        """
+        if self._data is not None:
+            return
+        sys.stdout.flush()
+        kept = os.dup(1)
+        self._data = open(kept, "w", encoding=sys.stdout.encoding, errors="backslashreplace", closefd=True)  # noqa: SIM115  # lives as long as the process
+        os.dup2(2, 1)
+        sys.stdout = sys.stderr
+
+    def answer(self, command: str, answer: Answer) -> None:
+        """Write a command's answer to stdout."""
+        if self.as_json:
+            self._write_json(command, "ok", answer.exit_code, answer.data, [])
+        else:
+            self._write(answer.text)
+
+    def failure(self, command: str, error: PerdureError) -> None:
+        """Write an error: to stderr for people, as an envelope to stdout for programs."""
+        if self.as_json:
+            self._write_json(command, "failed", error.exit_code, None, [error.to_json()])
+        else:
+            self.talk(f"{self.styled('error:', 'bold', 'red', stream=sys.stderr)} {printable(error.summary)}")
+            if error.hint is not None:
+                self.talk(f"  try: {printable(error.hint)}")
+
+    def warn(self, text: str) -> None:
+        """Write a warning to stderr."""
+        self.talk(f"{self.styled('warning:', 'bold', 'yellow', stream=sys.stderr)} {printable(text)}")
+
+    def talk(self, text: str) -> None:
+        """Write a line to stderr."""
+        print(text, file=sys.stderr, flush=True)
+
+    def styled(self, text: str, *styles: str, stream: TextIO | None = None) -> str:
+        """Return `text` with colour where `stream` (stdout unless told) shows it."""
+        target = stream or self._data or sys.stdout
+        if self.environ.get("NO_COLOR") or self.environ.get("TERM") == "dumb" or not target.isatty():
+            return text
+        return f"\x1b[{';'.join(_STYLES[style] for style in styles)}m{text}\x1b[0m"
+
+    def shown(self, text: str) -> str:
+        """Return a tool's text as stdout should get it: a terminal gets no control characters, a file every byte."""
+        return printable(text) if (self._data or sys.stdout).isatty() else text
+
+    def _write_json(
+        self, command: str, status: str, exit_code: int, data: JsonValue, errors: Sequence[Mapping[str, JsonValue]]
+    ) -> None:
+        envelope = {
+            "schema": 1,
+            "command": command,
+            "status": status,
+            "exit_code": exit_code,
+            "data": data,
+            "errors": errors,
+        }
+        # ASCII: the bytes are the same whatever the locale's encoding is.
+        self._write(json.dumps(envelope, allow_nan=False, indent=2))
+
+    def _write(self, text: str) -> None:
+        stream = self._data or sys.stdout
+        stream.write(text if text.endswith("\n") else text + "\n")
+        stream.flush()
+
+
+def printable(text: str) -> str:
+    """Return `text` with control characters spelled out: names of processes and files may hold terminal commands."""
+    return text.translate(_CONTROLS)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows as lines in which every column but the last has one width."""
+    widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in rows
+    ]

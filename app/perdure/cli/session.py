@@ -1,0 +1,47 @@
+"""What the commands of one invocation share.
+
+Owns: where this process runs from, its output, and loading plugins at most once. Does not own: any command.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from perdure.cli.output import Output
+from perdure.domain.boot import Boot
+from perdure.installation import Installation
+from perdure.plugin_manager import PluginManager
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """One invocation of the command line."""
+
+    installation: Installation
+    """Where this process runs from."""
+    environ: Mapping[str, str]
+    """The process's environment."""
+    clock: Callable[[], float]
+    """Seconds, for load times."""
+    output: Output
+    """The two streams."""
+    command: str = "perdure"
+    """Name of the command that was asked for, once it is known."""
+
+    def load(self, boot: Boot | None) -> PluginManager:
+        """Return the plugins of this process; from here on nothing but our data reaches stdout."""
+        self.output.reserve_stdout()
+        manager = PluginManager(self.installation.host(), self.clock)
+        manager.load(boot)
+        return manager
+
+    def load_with_tools(self) -> PluginManager:
+        """Return the plugins, asked for their tools, with a warning for each failure.
+
+        Raises:
+            PerdureError: boot.json of this generation is missing or invalid.
+        """
+        manager = self.load(self.installation.load_boot())
+        manager.tools()
+        for failure in manager.failures:
+            self.output.warn(str(failure))
+        return manager

@@ -1,0 +1,175 @@
+"""The errors of the app, each with a stable code, an exit code and a way out.
+
+Owns: the classes, their exit codes and their JSON form. Does not own: wording of a particular fault (whoever raises it
+knows the path and the name) or rendering (cli). `docs/reference/errors.md` is generated from this module.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from perdure.domain.json_value import JsonValue
+
+Retry = Literal["never", "later", "after-change"]
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_FOUND = 3
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+
+EXIT_CODES: dict[int, str] = {
+    EXIT_DONE: "done",
+    EXIT_FAILED: "failed",
+    EXIT_USAGE: "usage: the command line, or a tool's arguments, are wrong",
+    EXIT_FOUND: "doctor found something",
+    EXIT_INTERNAL: "internal error",
+    EXIT_INTERRUPTED: "interrupted (SIGINT)",
+}
+
+
+class PerdureError(Exception):
+    """A broken expectation that a person can act on.
+
+    Class attributes are the defaults of the kind; an instance says what happened here.
+    """
+
+    code: ClassVar[str] = "internal"
+    """Stable kebab-case name of the kind, unique among all classes."""
+    exit_code: ClassVar[int] = EXIT_INTERNAL
+    """The process's exit code when this ends a command."""
+    meaning: ClassVar[str] = "A defect in Perdure itself."
+    """When this is raised, in one sentence, for the reference page."""
+    default_retry: ClassVar[Retry] = "never"
+    """Whether the same call can succeed: not at all, later, or after something was changed."""
+
+    def __init__(
+        self,
+        summary: str,
+        *,
+        hint: str | None = None,
+        context: Mapping[str, JsonValue] | None = None,
+        retry: Retry | None = None,
+    ) -> None:
+        """Say what happened.
+
+        Args:
+            summary: one sentence: what, and where.
+            hint: what to do, with a command that works in the present state.
+            context: JSON values that name the place (paths, plugin names, sizes in bytes).
+            retry: overrides the kind's default.
+        """
+        super().__init__(summary)
+        self.summary = summary
+        self.hint = hint
+        self.context: dict[str, JsonValue] = dict(context or {})
+        self.retry: Retry = retry or self.default_retry
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the object that stands in ``errors`` of the JSON envelope."""
+        return {
+            "code": self.code,
+            "summary": self.summary,
+            "context": self.context,
+            "hint": self.hint,
+            "retry": self.retry,
+        }
+
+
+class UsageFault(PerdureError):
+    """The command line is wrong."""
+
+    code = "usage"
+    exit_code = EXIT_USAGE
+    meaning = "The command line asks for something that does not exist or does not go together."
+    default_retry = "after-change"
+
+
+class BootMissing(PerdureError):
+    """The generation this process runs from does not say which plugins it holds."""
+
+    code = "boot-missing"
+    exit_code = EXIT_FAILED
+    meaning = "The app runs from a generation whose boot.json is gone."
+    default_retry = "after-change"
+
+
+class BootInvalid(PerdureError):
+    """boot.json is not what pm wrote."""
+
+    code = "boot-invalid"
+    exit_code = EXIT_FAILED
+    meaning = "boot.json cannot be read, or is not a document of a schema that this version knows."
+    default_retry = "after-change"
+
+
+class ToolUnknown(PerdureError):
+    """No loaded plugin offers the tool."""
+
+    code = "tool-unknown"
+    exit_code = EXIT_USAGE
+    meaning = "No plugin that is loaded offers a tool of that name."
+    default_retry = "after-change"
+
+
+class ArgumentsInvalid(PerdureError):
+    """The arguments do not fit the tool's schema."""
+
+    code = "arguments-invalid"
+    exit_code = EXIT_USAGE
+    meaning = "A tool's arguments do not fit its JSON Schema; every fault is listed with its place."
+    default_retry = "after-change"
+
+
+class ToolFailed(PerdureError):
+    """The tool did its work and has to say that what was asked cannot be done.
+
+    The one error that plugins raise, through `perdure.api`: its summary, hint and context reach the user as they are.
+    """
+
+    code = "tool-failed"
+    exit_code = EXIT_FAILED
+    meaning = "A tool could not do what was asked, and said why."
+    default_retry = "after-change"
+
+
+class ToolBroken(PerdureError):
+    """The tool itself is defective."""
+
+    code = "tool-broken"
+    exit_code = EXIT_FAILED
+    meaning = "A tool raised an unexpected exception, returned something that is no result, or has an invalid schema."
+    default_retry = "after-change"
+
+
+class PmMissing(PerdureError):
+    """There is no PM to hand over to."""
+
+    code = "pm-missing"
+    exit_code = EXIT_FAILED
+    meaning = "`perdure pm` was asked for, and the home has no PM launcher, or it cannot be started."
+    default_retry = "after-change"
+
+
+class Interrupted(PerdureError):
+    """The person at the keyboard stopped the command."""
+
+    code = "interrupted"
+    exit_code = EXIT_INTERRUPTED
+    meaning = "The command was interrupted (SIGINT)."
+    default_retry = "later"
+
+
+class InternalFault(PerdureError):
+    """What the entry point's catch-all turns an unexpected exception into."""
+
+
+def error_classes() -> dict[str, type[PerdureError]]:
+    """Return every error class by its code (`InternalFault` stands for ``internal``)."""
+    found: dict[str, type[PerdureError]] = {}
+    pending = list(PerdureError.__subclasses__())
+    while pending:
+        kind = pending.pop()
+        found[kind.code] = kind
+        pending.extend(kind.__subclasses__())
+    return dict(sorted(found.items()))

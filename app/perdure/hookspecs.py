@@ -1,0 +1,49 @@
+"""The hooks that a plugin of the app may implement.
+
+Owns: their names, arguments and promises; `docs/reference/plugin-api.md` is made from these docstrings. Does not own:
+the values they carry (domain) or the order and isolation of calls (plugin_manager).
+
+Every hook is called on every plugin that implements it: built-in plugins first, then those of boot.json in its order.
+An implementation may leave out arguments that it does not need. What raises or returns something else is recorded as
+that plugin's failure, and the others run. Wrappers, `tryfirst` and `trylast` are refused: the order is the
+configuration's to choose.
+"""
+
+from collections.abc import Sequence
+
+import pluggy
+
+from perdure.domain.finding import Finding
+from perdure.domain.host import Host
+from perdure.domain.tool import Tool
+
+hookspec = pluggy.HookspecMarker("perdure")
+
+
+@hookspec
+def tools(host: Host) -> Sequence[Tool] | None:
+    """Return the tools that this plugin offers.
+
+    Called once per process, before the first tool is listed or run, so it must be quick: import what a tool needs when
+    the tool runs. A name that an earlier plugin already offers is refused, and the earlier one stays.
+
+    Args:
+        host: the process that asks.
+
+    Returns:
+        The tools, in the order in which they are listed; None or an empty list for none.
+    """
+
+
+@hookspec
+def findings(host: Host) -> Sequence[Finding] | None:
+    """Return what `perdure doctor` should report about this plugin's affairs.
+
+    Called by doctor only. It looks and changes nothing, and it uses no network.
+
+    Args:
+        host: the process that asks.
+
+    Returns:
+        One finding for each deviation; None or an empty list when all is well.
+    """

@@ -1,0 +1,219 @@
+"""Loads the plugins of this process and calls their hooks, each on its own.
+
+Owns: the order (built-ins first, then boot.json's), importing, registering, calling, and the record of what each
+plugin got wrong. Does not own: reading boot.json (installation, domain/boot) or running tools (tools/dispatch).
+
+Keeps: app-boot-reads-only-boot-json: a plugin is imported because boot.json names it; no metadata is scanned, no entry
+point looked up. app-broken-plugin-isolated: whatever a plugin raises or returns, at import or in a hook, becomes a
+`PluginFailure`, and the others run. app-plugin-order: see hookspecs.
+
+pluggy checks that an implementation fits its specification. Its own multi-call is not used: it ends at the first
+exception and calls the last registered plugin first.
+"""
+
+import importlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TypeVar
+
+import pluggy
+
+from perdure import __version__, hookspecs
+from perdure.domain.boot import Boot
+from perdure.domain.finding import Finding
+from perdure.domain.host import Host
+from perdure.domain.plugin import PluginFailure, PluginSource, PluginState, Stage
+from perdure.domain.tool import OfferedTool, Tool
+
+BUILTIN = (
+    PluginSource(
+        name="runtime",
+        distribution="perdure",
+        version=__version__,
+        entry="perdure.builtin.runtime:plugin",
+        builtin=True,
+    ),
+)
+"""Features of the app that are plugins like any other, and use nothing but `perdure.api`."""
+
+_LONGEST_SUMMARY = 500
+
+_BUILTIN_CODE = os.path.join(os.path.dirname(__file__), "builtin") + os.sep
+_OWN_CODE = (os.path.dirname(__file__) + os.sep, os.path.dirname(importlib.__file__) + os.sep, "<frozen ")
+"""Code that stands in every traceback and says nothing about the plugin: ours, and that of the import system."""
+
+_Value = TypeVar("_Value")
+
+
+class PluginManager:
+    """The plugins of this process."""
+
+    def __init__(self, host: Host, clock: Callable[[], float]) -> None:
+        """Start without any plugin.
+
+        Args:
+            host: what hooks are told about this process.
+            clock: seconds, for load times.
+        """
+        self._host = host
+        self._clock = clock
+        self._registry = pluggy.PluginManager("perdure")
+        self._registry.add_hookspecs(hookspecs)
+        self._tools: dict[str, OfferedTool] | None = None
+        self.states: list[PluginState] = []
+        """Every plugin that has a name, in load order, failed ones included."""
+        self.failures: list[PluginFailure] = []
+        """What plugins got wrong so far, in the order in which it happened."""
+
+    def load(self, boot: Boot | None) -> None:
+        """Import and register the built-in plugins and those of `boot`, in this order."""
+        for entry in (*BUILTIN, *(boot.plugins if boot is not None else ())):
+            if isinstance(entry, PluginFailure):
+                self.failures.append(entry)
+            elif any(state.source.name == entry.name for state in self.states):
+                self._record(entry.name, "boot", "a plugin of this name is already there; this one is left out")
+            else:
+                begun = self._clock()
+                hooks = self._load_one(entry)
+                self.states.append(
+                    PluginState(
+                        source=entry,
+                        loaded=hooks is not None,
+                        load_seconds=self._clock() - begun,
+                        hooks=hooks or (),
+                    )
+                )
+
+    def tools(self) -> dict[str, OfferedTool]:
+        """Return every tool by name, in load order; plugins are asked once per process."""
+        if self._tools is None:
+            self._tools = {}
+            for plugin, tool in self._collect("tools", Tool):
+                if (earlier := self._tools.get(tool.name)) is not None:
+                    self._record(
+                        plugin, "hook", f"tool {tool.name} is already offered by plugin {earlier.plugin}", hook="tools"
+                    )
+                else:
+                    self._tools[tool.name] = OfferedTool(plugin=plugin, tool=tool)
+        return self._tools
+
+    def findings(self) -> list[tuple[str, Finding]]:
+        """Return what plugins report to doctor, each with the plugin's name."""
+        return self._collect("findings", Finding)
+
+    def _load_one(self, source: PluginSource) -> tuple[str, ...] | None:
+        module_name, _, attributes = source.entry.partition(":")
+        try:
+            plugin: object = importlib.import_module(module_name)
+            for attribute in attributes.split("."):
+                plugin = getattr(plugin, attribute)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  # SystemExit at import is as much the plugin's fault as any other
+            self._record_exception(source.name, "import", error)
+            return None
+        try:
+            return self._register(source.name, plugin)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  # registration reads the plugin's attributes: its code may run
+            if self._registry.has_plugin(source.name):
+                self._registry.unregister(name=source.name)
+            self._record_exception(source.name, "register", error)
+            return None
+
+    def _register(self, name: str, plugin: object) -> tuple[str, ...] | None:
+        if plugin is None:
+            self._record(name, "register", "the entry is None, not a plugin object")
+            return None
+        self._registry.register(plugin, name=name)
+        hooks: list[str] = []
+        for caller in self._registry.get_hookcallers(plugin) or ():
+            hooks.append(caller.name)
+            for implementation in caller.get_hookimpls():
+                if implementation.plugin_name != name:
+                    continue
+                fault = None
+                if not caller.has_spec():
+                    fault = "there is no hook of this name"
+                elif implementation.wrapper or implementation.hookwrapper:
+                    fault = "wrappers are not supported: a plugin does not stand between others"
+                elif implementation.tryfirst or implementation.trylast:
+                    fault = "tryfirst and trylast are not supported: the order is that of the configuration"
+                if fault is not None:
+                    self._registry.unregister(name=name)
+                    self._record(name, "register", fault, hook=caller.name)
+                    return None
+        return tuple(sorted(hooks))
+
+    def _collect(self, hook: str, kind: type[_Value]) -> list[tuple[str, _Value]]:
+        """Call `hook` on every plugin that implements it and return the values of `kind`, with the plugins' names."""
+        implementations = {
+            implementation.plugin_name: implementation
+            for implementation in getattr(self._registry.hook, hook).get_hookimpls()
+        }
+        found: list[tuple[str, _Value]] = []
+        for state in self.states:
+            implementation = implementations.get(state.source.name)
+            if implementation is None:
+                continue
+            name = state.source.name
+            given = {"host": self._host}
+            try:
+                answer: object = implementation.function(*(given[argument] for argument in implementation.argnames))
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001  # a hook that exits must not end the others
+                self._record_exception(name, "hook", error, hook=hook)
+                continue
+            found += [(name, value) for value in self._checked(name, hook, answer, kind)]
+        return found
+
+    def _checked(self, plugin: str, hook: str, answer: object, kind: type[_Value]) -> Iterable[_Value]:
+        if answer is None:
+            return
+        # Not any iterable: a generator would run the plugin's code here, outside the try.
+        if not isinstance(answer, list | tuple):
+            self._record(plugin, "hook", f"returned {_type_name(answer)}, not a list of {kind.__name__}", hook=hook)
+            return
+        items: Sequence[object] = answer
+        for item in items:
+            if isinstance(item, kind):
+                yield item
+            else:
+                fault = f"returned a list with {_type_name(item)} in it, not {kind.__name__}"
+                self._record(plugin, "hook", fault, hook=hook)
+
+    def _record_exception(self, plugin: str, stage: Stage, error: BaseException, *, hook: str | None = None) -> None:
+        self._record(plugin, stage, describe_exception(error), hook=hook, place=last_place(error.__traceback__))
+
+    def _record(
+        self, plugin: str, stage: Stage, summary: str, *, hook: str | None = None, place: str | None = None
+    ) -> None:
+        self.failures.append(PluginFailure(plugin=plugin, stage=stage, hook=hook, summary=summary, place=place))
+
+
+def describe_exception(error: BaseException) -> str:
+    """Return type and message as one line, for an exception that may not even be able to say what it is."""
+    try:
+        said = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001  # __str__ is the plugin's code too
+        said = ""
+    text = f"{_type_name(error)}: {said}" if said else _type_name(error)
+    return text if len(text) <= _LONGEST_SUMMARY else text[:_LONGEST_SUMMARY] + "…"
+
+
+def last_place(trace: TracebackType | None) -> str | None:
+    """Return `file:line` of the innermost line of someone else's code, or None when only ours ran."""
+    place = None
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file.startswith(_BUILTIN_CODE) or not file.startswith(_OWN_CODE):
+            place = f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+def _type_name(value: object) -> str:
+    return type(value).__name__
