@@ -258,6 +258,19 @@ class ReceiptMismatch(PerdureError):
     meaning = "A result or a receipt carries another operation's id."
 
 
+class ConfigChanged(PerdureError):
+    code = "config-changed"
+    exit_code = EXIT_BUSY
+    meaning = "A configuration file was changed between reading and writing it; the other change was kept."
+    default_retry = "later"
+
+
+class ConsentDeclined(PerdureError):
+    code = "consent-declined"
+    exit_code = EXIT_REFUSED
+    meaning = "A person was asked and said no."
+
+
 class RegistrationInvalid(PerdureError):
     code = "registration-invalid"
     exit_code = EXIT_USAGE

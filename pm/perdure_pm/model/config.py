@@ -1,0 +1,319 @@
+"""What config.yaml and a profile's config.yaml may say, and the values they give.
+
+Owns: the keys with their kinds, and turning a read document into a value or into every fault at once, each with its
+place. Does not own: reading and writing YAML (store.config). Keeps: text is never taken for a truth value; a key that
+nobody knows is reported and kept.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from perdure_pm.model.errors import ConfigInvalid, UsageFault
+from perdure_pm.model.identity import is_distribution_name, normalise_distribution
+
+SCHEMA = 1
+
+Place = tuple[str | int, ...]
+"""Keys and indices from the top of a document to a value."""
+
+Typed = bool | str | list[str]
+"""What a key can be set to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key that a file may have."""
+
+    name: str
+    """Dotted."""
+    kind: str
+    """boolean, text, url, path, place (a path or a URL), distribution, distributions (a list) or schema."""
+    meaning: str
+    default: bool | str | None = None
+
+    @property
+    def place(self) -> Place:
+        return tuple(self.name.split("."))
+
+
+_SCHEMA_KEY = Key(name="schema", kind="schema", meaning="the form of this file; always 1")
+
+HOME_KEYS: tuple[Key, ...] = (
+    _SCHEMA_KEY,
+    Key(name="host.name", kind="distribution", meaning="the application that this home hosts"),
+    Key(name="host.checkout", kind="path", meaning="the source tree that the host is built from"),
+    Key(
+        name="install.lazy",
+        kind="boolean",
+        meaning="whether anything may be installed that nobody asked for in so many words",
+        default=True,
+    ),
+    Key(name="network.index-url", kind="place", meaning="the package index to use instead of the default one"),
+    Key(name="network.proxy", kind="url", meaning="the proxy for http and https"),
+    Key(name="network.certificate", kind="path", meaning="a PEM file of the certificate authorities to trust"),
+    Key(name="network.wheelhouse", kind="path", meaning="a directory of wheels to use instead of every index"),
+    Key(name="network.python-downloads", kind="place", meaning="a list of interpreters to download from"),
+    Key(name="network.offline", kind="boolean", meaning="whether to use no network at all", default=False),
+)
+"""The keys of config.yaml."""
+
+PROFILE_KEYS: tuple[Key, ...] = (
+    _SCHEMA_KEY,
+    Key(name="plugins", kind="distributions", meaning="the plugins of this profile, in load order"),
+)
+"""The keys of profiles/<name>/config.yaml."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that a document says and must not."""
+
+    file: str
+    line: int
+    """From 1; 0 where the fault has no place in the text."""
+    column: int
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return f"{place} {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A file as it was read: plain data, and where in the text each part of it stands."""
+
+    file: str
+    """Its name in faults, relative to the home."""
+    data: object = None
+    """Mappings, lists, text, numbers, true, false and null, as YAML 1.2 has them; null for an empty file."""
+    key_positions: Mapping[Place, tuple[int, int]] = field(default_factory=dict)
+    """Line and column, from 1, of each key."""
+    value_positions: Mapping[Place, tuple[int, int]] = field(default_factory=dict)
+    faults: tuple[Fault, ...] = ()
+    """What is wrong with the text itself: syntax, encoding, keys that stand there twice."""
+
+    def fault_at(self, place: Place, message: str, *, at_key: bool = False) -> Fault:
+        """Return a fault of the part at `place`."""
+        positions = self.key_positions if at_key else self.value_positions
+        line, column = positions.get(place, (0, 0))
+        return Fault(file=self.file, line=line, column=column, key=dotted(place), message=message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeConfig:
+    """What config.yaml says; what it does not say is None, or the key's default."""
+
+    host_name: str | None = None
+    host_checkout: str | None = None
+    lazy: bool = True
+    values: Mapping[str, bool | str | None] = field(default_factory=dict)
+    """Every key by its dotted name, as model.settings.resolve takes it; only keys that the file has."""
+    warnings: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileConfig:
+    """What a profile's config.yaml says."""
+
+    plugins: tuple[str, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+
+
+def parse_home_config(document: Document) -> HomeConfig:
+    """Return what config.yaml says.
+
+    Raises:
+        ConfigInvalid: it has faults, all of which are named.
+    """
+    found, warnings = _parse(document, HOME_KEYS)
+    values = {name: value for name, value in found.items() if value is None or isinstance(value, (bool, str))}
+    name, checkout, lazy = values.get("host.name"), values.get("host.checkout"), values.get("install.lazy", True)
+    return HomeConfig(
+        host_name=name if isinstance(name, str) else None,
+        host_checkout=checkout if isinstance(checkout, str) else None,
+        lazy=lazy is True,
+        values=values,
+        warnings=warnings,
+    )
+
+
+def parse_profile_config(document: Document) -> ProfileConfig:
+    """Return what a profile's config.yaml says.
+
+    Raises:
+        ConfigInvalid: it has faults, all of which are named.
+    """
+    found, warnings = _parse(document, PROFILE_KEYS)
+    plugins = found.get("plugins")
+    return ProfileConfig(
+        plugins=tuple(str(name) for name in plugins) if isinstance(plugins, list) else (),
+        warnings=warnings,
+    )
+
+
+def parse_typed(key: Key, text: str) -> Typed:
+    """Return the value of `key` that a person typed as `text`: a list's entries stand between commas.
+
+    Raises:
+        UsageFault: the text is no such value.
+    """
+    value: Typed = text
+    if key.kind == "boolean":
+        value = {"true": True, "false": False}.get(text, text)
+    elif key.kind == "distributions":
+        value = [entry.strip() for entry in text.split(",") if entry.strip()]
+    problems = [message for _, message in _find_problems(key, value, key.place)]
+    if key.kind == "schema":
+        problems = ["is not to be changed"]
+    if problems:
+        raise UsageFault(f"{key.name} {problems[0]}", context={"key": key.name, "value": text})
+    return value
+
+
+def find_key(name: str) -> tuple[Key, bool]:
+    """Return the key of that dotted name, and whether it belongs to the profile's file.
+
+    Raises:
+        UsageFault: there is none; the nearest ones are named.
+    """
+    for key in HOME_KEYS:
+        if key.name == name:
+            return key, False
+    for key in PROFILE_KEYS:
+        if key.name == name:
+            return key, True
+    names = [key.name for key in (*HOME_KEYS, *PROFILE_KEYS)]
+    near = near_miss(name, names)
+    raise UsageFault(
+        f"there is no setting {name!r}" + (f"; did you mean {near}?" if near else ""),
+        hint="the settings are: " + ", ".join(dict.fromkeys(names)),
+        context={"key": name},
+    )
+
+
+def near_miss(word: str, known: Sequence[str]) -> str | None:
+    """Return the known word that was probably meant."""
+    by_end = [name for name in known if name.rpartition(".")[2] == word]
+    close = difflib.get_close_matches(word, known, n=1) or by_end[:1]
+    return close[0] if close else None
+
+
+def dotted(place: Place) -> str:
+    """Return a place as people write it: ``network.index-url``, ``plugins[2]``."""
+    text = ""
+    for part in place:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _parse(document: Document, keys: Sequence[Key]) -> tuple[dict[str, object], tuple[Fault, ...]]:
+    faults = list(document.faults)
+    warnings: list[Fault] = []
+    found: dict[str, object] = {}
+    if document.data is not None and not isinstance(document.data, dict):
+        faults.append(document.fault_at((), f"must be a mapping of keys to values, is {_describe(document.data)}"))
+    else:
+        _parse_mapping(document, document.data or {}, (), keys, (found, faults, warnings))
+    if faults:
+        ordered = sorted(faults, key=lambda fault: (fault.line, fault.column))
+        raise ConfigInvalid(
+            str(ordered[0]) if len(ordered) == 1 else f"{document.file} has {len(ordered)} faults",
+            hint=f"correct {document.file} in the home, then run the same command again",
+            context={"file": document.file, "faults": [str(fault) for fault in ordered]},
+        )
+    return found, tuple(warnings)
+
+
+def _parse_mapping(
+    document: Document,
+    data: Mapping[str, object],
+    above: Place,
+    keys: Sequence[Key],
+    into: tuple[dict[str, object], list[Fault], list[Fault]],
+) -> None:
+    found, faults, warnings = into
+    by_part = {key.place[len(above)]: key for key in keys if key.place[: len(above)] == above}
+    for part, value in data.items():
+        place = (*above, part)
+        key = by_part.get(part)
+        if key is None:
+            near = near_miss(part, [str(name) for name in by_part])
+            meant = f"; did you mean {near}?" if near else ""
+            warnings.append(document.fault_at(place, f"unknown key, kept but without effect{meant}", at_key=True))
+        elif key.place != place:
+            # A section: its keys are below; an empty one, as commenting all of them out leaves it, says nothing.
+            if isinstance(value, dict):
+                _parse_mapping(document, value, place, keys, into)
+            elif value is not None:
+                faults.append(document.fault_at(place, f"must be a mapping of keys to values, is {_describe(value)}"))
+        else:
+            found[key.name] = value
+            faults += [
+                document.fault_at(at, message)
+                for at, message in _find_problems(key, value, place)
+                if not any(fault.key == dotted(at) for fault in document.faults)
+            ]
+
+
+def _find_problems(key: Key, value: object, place: Place) -> Iterator[tuple[Place, str]]:
+    """Yield what is wrong with a key's value. Empty (null) means not set, but never for a truth value."""
+    if key.kind == "boolean":
+        if not isinstance(value, bool):
+            yield place, f"must be true or false, is {_describe(value)}"
+    elif key.kind == "schema":
+        if value != SCHEMA or isinstance(value, bool):
+            yield place, f"must be {SCHEMA}, is {_describe(value)}; another form needs another version of PM"
+    elif key.kind == "distributions":
+        yield from _find_list_problems(value, place)
+    elif value is not None:
+        message = _find_text_problem(key.kind, value)
+        if message:
+            yield place, message
+
+
+def _find_list_problems(value: object, place: Place) -> Iterator[tuple[Place, str]]:
+    if value is None:
+        return
+    if not isinstance(value, list):
+        yield place, f"must be a list of names, is {_describe(value)}"
+        return
+    seen: dict[str, int] = {}
+    for index, entry in enumerate(value):
+        message = _find_text_problem("distribution", entry)
+        if message:
+            yield (*place, index), message
+        elif (first := seen.setdefault(normalise_distribution(str(entry)), index)) != index:
+            yield (*place, index), f"names {entry} again, which is {dotted((*place, first))}"
+
+
+def _find_text_problem(kind: str, value: object) -> str | None:
+    if not isinstance(value, str):
+        return f"must be text, is {_describe(value)}"
+    if not value.strip() or "\0" in value:
+        return f"must not be {_describe(value)}"
+    if kind == "distribution" and not is_distribution_name(value):
+        return f"must be a distribution's name, is {_describe(value)}"
+    if kind == "url" and "://" not in value:
+        return f"must be a URL with its scheme, such as http://, is {_describe(value)}"
+    return None
+
+
+def _describe(value: object) -> str:
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"the text {value!r}" if value else "the empty text"
+    if isinstance(value, (int, float)):
+        return f"the number {value}"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return f"a {type(value).__name__}"

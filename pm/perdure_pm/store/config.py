@@ -1,0 +1,144 @@
+"""config.yaml and the profiles' config.yaml on the disk.
+
+Owns: reading them into values, changing one key, and noticing that somebody else changed the file meanwhile. Does
+not own: what the keys mean (model.config), the text (store.yaml_text), or pm/policy (store.policy). Keeps: a file that
+would not be valid afterwards is not written; a linked file stays a link; a hand edit is never overwritten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure_pm.model.config import (
+    Document,
+    Fault,
+    HomeConfig,
+    Key,
+    ProfileConfig,
+    Typed,
+    parse_home_config,
+    parse_profile_config,
+)
+from perdure_pm.model.errors import ConfigChanged
+from perdure_pm.ports import Filesystem
+from perdure_pm.store.layout import Layout, relative_to_home
+from perdure_pm.store.policy import ABSENT
+
+MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigFile:
+    """One file as it was at one moment."""
+
+    path: Path
+    text: str
+    digest: str
+    """sha256 of its bytes in hex, or `absent`."""
+    document: Document
+    mode: int = 0o644
+
+
+def load_file(layout: Layout, path: Path) -> ConfigFile:
+    """Return the file at `path`, which is empty where there is none; what is wrong with it is in its document.
+
+    ruamel is imported only where there is something to read.
+    """
+    name = relative_to_home(layout, path) or str(path)
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            return _unreadable(path, name, "is not a file")
+        if status.st_size > MAX_BYTES:
+            return _unreadable(path, name, f"is larger than {MAX_BYTES} bytes")
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return ConfigFile(path=path, text="", digest=ABSENT, document=Document(file=name))
+    except OSError as error:
+        return _unreadable(path, name, f"cannot be read: {error.strerror or error}")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        fault = Fault(
+            file=name,
+            line=before.count(b"\n") + 1,
+            column=error.start - before.rfind(b"\n"),
+            key="",
+            message=f"is not UTF-8: byte 0x{data[error.start]:02x}",
+        )
+        return ConfigFile(path=path, text="", digest=_digest(data), document=Document(file=name, faults=(fault,)))
+    from perdure_pm.store.yaml_text import read_document
+
+    document = read_document(text.removeprefix("\ufeff"), name)
+    mode = stat.S_IMODE(status.st_mode)
+    return ConfigFile(path=path, text=text, digest=_digest(data), document=document, mode=mode)
+
+
+def load_home_config(layout: Layout) -> HomeConfig:
+    """Return what config.yaml says.
+
+    Raises:
+        ConfigInvalid: it has faults, all of which are named.
+    """
+    return parse_home_config(load_file(layout, layout.config).document)
+
+
+def load_profile_config(layout: Layout, profile: str) -> ProfileConfig:
+    """Return what a profile's config.yaml says.
+
+    Raises:
+        ConfigInvalid: it has faults, all of which are named.
+    """
+    return parse_profile_config(load_file(layout, layout.profile_config(profile)).document)
+
+
+def plan_change(file: ConfigFile, key: Key, value: Typed | None, *, in_profile: bool) -> str:
+    """Return the text of `file` with `key` set, or removed where `value` is None; nothing is written.
+
+    Raises:
+        ConfigInvalid: the file cannot be read as YAML, or would not be valid afterwards.
+    """
+    from perdure_pm.store.yaml_text import edit, read_document
+
+    parse = parse_profile_config if in_profile else parse_home_config
+    if file.document.faults or not isinstance(file.document.data, (dict, type(None))):
+        parse(file.document)  # raises; other faults may be just what this change corrects
+    text = edit(file.text, [str(part) for part in key.place], value)
+    parse(read_document(text.removeprefix("\ufeff"), file.document.file))
+    return text
+
+
+def save_text(filesystem: Filesystem, file: ConfigFile, text: str) -> str:
+    """Replace `file` by `text` durably and return its new digest.
+
+    Raises:
+        ConfigChanged: the file is not what it was when `file` was read.
+    """
+    try:
+        now = _digest(file.path.read_bytes())
+    except FileNotFoundError:
+        now = ABSENT
+    if now != file.digest:
+        raise ConfigChanged(
+            f"{file.document.file} was changed by somebody else meanwhile",
+            hint="run the same command again",
+            context={"path": str(file.path)},
+        )
+    data = text.encode()
+    filesystem.make_directories(file.path.parent)
+    filesystem.write_durable(file.path, data, mode=file.mode)
+    return _digest(data)
+
+
+def _unreadable(path: Path, name: str, message: str) -> ConfigFile:
+    fault = Fault(file=name, line=0, column=0, key="", message=message)
+    return ConfigFile(path=path, text="", digest="unreadable", document=Document(file=name, faults=(fault,)))
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

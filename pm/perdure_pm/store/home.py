@@ -1,0 +1,74 @@
+"""Whether a path can be a home, asked before anything is written.
+
+Owns: resolving the path and the refusals. Does not own: what is written then. Keeps: root never leaves files in another
+user's home; a home that cannot work is refused in one sentence that names the path.
+
+Standard library only, Python 3.9: bootstrap asks the same.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from perdure_pm.model.errors import HomeForeign, HomeUnusable
+from perdure_pm.store.layout import Layout
+
+
+def resolve_home(path: str | os.PathLike[str]) -> Path:
+    """Return the real path of a home that is named relatively, or through links, also where it does not exist yet."""
+    return Path(os.path.realpath(os.path.abspath(path)))
+
+
+def check_home(layout: Layout) -> None:
+    """Do nothing where this user can make and change this home; nothing is written to find out.
+
+    Raises:
+        HomeForeign: root would write into another user's home.
+        HomeUnusable: the home, or where it is to be made, is no directory, cannot be written, or cannot be on a PATH.
+    """
+    home = layout.home
+    if os.path.islink(home) and not os.path.exists(home):
+        raise _unusable(home, f"is a link to {os.readlink(home)}, which does not exist")
+    if os.pathsep in str(home):
+        raise _unusable(home, f"holds {os.pathsep!r}, and so its commands could not be found through PATH")
+    nearest = home
+    while not os.path.lexists(nearest) and nearest != nearest.parent:
+        nearest = nearest.parent
+    try:
+        status = os.stat(nearest)
+    except OSError as error:
+        raise _unusable(nearest, f"cannot be looked at: {error.strerror or error}") from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise _unusable(nearest, "is not a directory")
+    _refuse_foreign(home, nearest, status.st_uid)
+    effective = os.access in os.supports_effective_ids
+    if not os.access(nearest, os.W_OK | os.X_OK, effective_ids=effective):
+        raise _unusable(nearest, "cannot be written by this user")
+
+
+def _refuse_foreign(home: Path, nearest: Path, owner: int) -> None:
+    if not hasattr(os, "geteuid") or os.geteuid() != 0 or owner == 0:
+        return
+    name = _user_name(owner)
+    raise HomeForeign(
+        f"root must not change {home}: {nearest} belongs to {name}",
+        hint=f"run the same command as {name}, or choose another home with --home DIR",
+        context={"path": str(nearest), "owner": owner},
+    )
+
+
+def _user_name(number: int) -> str:
+    try:
+        import pwd
+
+        return pwd.getpwuid(number).pw_name
+    except (ImportError, KeyError):
+        return f"the user with the number {number}"
+
+
+def _unusable(path: Path, reason: str) -> HomeUnusable:
+    return HomeUnusable(
+        f"{path} {reason}", hint="choose another home with --home DIR, or correct that", context={"path": str(path)}
+    )
