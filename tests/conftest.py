@@ -32,6 +32,12 @@ NETWORK = pytest.StashKey[dict[str, str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", default=False, help="also run the tests marked slow")
+    parser.addoption(
+        "--regenerate-docs",
+        action="store_true",
+        default=False,
+        help="write the generated parts of docs/reference again",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

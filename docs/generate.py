@@ -1,0 +1,161 @@
+"""Writes the parts of docs/reference that the code knows better than people.
+
+Owns: the generated blocks of the reference pages: errors, exit codes, settings, commands. Does not own: the prose
+around them, which is written by hand in the same files. Keeps: ground-docs-parity.
+
+pm and the app are never importable in one environment, so each block belongs to one side, and a run in one environment
+writes that side's blocks only. The tests call this module, in both environments; with --regenerate-docs they write.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import click
+
+REFERENCE = Path(__file__).resolve().parent / "reference"
+
+PM_COMMAND = "perdure-pm"
+APP_COMMAND = "perdure"
+
+
+class Block(NamedTuple):
+    """One generated part of a page."""
+
+    page: str
+    name: str
+    make: Callable[[], str]
+
+
+def pm_blocks() -> list[Block]:
+    """Return the blocks that PM's environment can make."""
+    return [
+        Block("errors.md", "pm-exit-codes", lambda: exit_codes("perdure_pm.model.errors")),
+        Block("errors.md", "pm-errors", lambda: errors("perdure_pm.model.errors")),
+        Block("environment.md", "pm-settings", settings),
+        Block("command-line.md", "pm-commands", lambda: commands("perdure_pm.cli.entry", "root", PM_COMMAND)),
+    ]
+
+
+def app_blocks() -> list[Block]:
+    """Return the blocks that the app's environment can make."""
+    return [
+        Block("errors.md", "app-exit-codes", lambda: exit_codes("perdure.domain.errors")),
+        Block("errors.md", "app-errors", lambda: errors("perdure.domain.errors")),
+        Block("command-line.md", "app-commands", lambda: commands("perdure.cli.commands", "perdure", APP_COMMAND)),
+    ]
+
+
+def is_current(block: Block) -> bool:
+    """Return whether the page holds what the code says."""
+    page = REFERENCE / block.page
+    text = page.read_text(encoding="utf-8")
+    return _replaced(text, block) == text
+
+
+def write(block: Block) -> None:
+    """Bring the page in line with the code."""
+    page = REFERENCE / block.page
+    page.write_text(_replaced(page.read_text(encoding="utf-8"), block), encoding="utf-8", newline="\n")
+
+
+def exit_codes(module: str) -> str:
+    """Return the table of exit codes of one side."""
+    found: dict[int, str] = importlib.import_module(module).EXIT_CODES
+    return _table(["exit code", "meaning"], ([str(code), text] for code, text in sorted(found.items())))
+
+
+def errors(module: str) -> str:
+    """Return the table of error codes of one side."""
+    classes: dict[str, Any] = importlib.import_module(module).error_classes()
+    rows = (
+        [f"`{code}`", str(kind.exit_code), kind.default_retry, kind.meaning] for code, kind in sorted(classes.items())
+    )
+    return _table(["code", "exit code", "retry", "raised when"], rows)
+
+
+def settings() -> str:
+    """Return the table of PM's settings: variable, flag, key of config.yaml, commands, meaning."""
+    table = importlib.import_module("perdure_pm.model.settings").SETTINGS
+    rows = []
+    for setting in table:
+        flag = f"`{setting.flag}{' ' + setting.metavar if setting.metavar else ''}`" if setting.flag else ""
+        if flag and setting.opposite:
+            flag += f", `{setting.opposite}`"
+        key = f"`{setting.config_key}`" if setting.config_key else ""
+        rows.append([f"`{setting.variable}`", flag, key, setting.scope, setting.meaning])
+    return _table(["variable", "flag", "config.yaml", "commands", "meaning"], rows)
+
+
+def commands(module: str, name: str, program: str) -> str:
+    """Return one section for each command of a program, as click knows it."""
+    root: click.Command = getattr(importlib.import_module(module), name)
+    return "\n\n".join(_section(words, command) for words, command in _walk(root, [program]))
+
+
+def _walk(command: click.Command, words: list[str]) -> Iterator[tuple[list[str], click.Command]]:
+    import click
+
+    if command.hidden:
+        return
+    yield words, command
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name=words[-1])
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            if child is not None:
+                yield from _walk(child, [*words, name])
+
+
+def _section(words: list[str], command: click.Command) -> str:
+    import click
+
+    context = click.Context(command, info_name=" ".join(words))
+    usage = " ".join([*words, *command.collect_usage_pieces(context)])
+    help_text = re.sub(r"\s*\n\s*", " ", (command.help or "").replace("\b", "").strip())
+    parts = [f"### {' '.join(words)}", help_text, f"```\n{usage}\n```"]
+    known = _setting_flags()
+    rows, taken = [], []
+    for parameter in command.get_params(context):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            if parameter.opts[0] in known:
+                taken.append(f"`{parameter.opts[0]}`")
+            elif (record := parameter.get_help_record(context)) is not None:
+                rows.append([f"`{record[0]}`", record[1]])
+    if rows:
+        parts.append(_table(["option", "meaning"], rows))
+    if taken:
+        parts.append(f"[Settings](environment.md): {', '.join(taken)}")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _setting_flags() -> set[str]:
+    """Return the flags that the table of settings explains; empty on the app's side, which has no such table."""
+    try:
+        table = importlib.import_module("perdure_pm.model.settings").SETTINGS
+    except ModuleNotFoundError:
+        return set()
+    return {setting.flag for setting in table if setting.flag}
+
+
+def _table(head: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _replaced(text: str, block: Block) -> str:
+    start, end = f"<!-- generated: {block.name} -->\n", "<!-- end of generated -->"
+    before, found, rest = text.partition(start)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"{block.page} has no block {block.name}")
+    return f"{before}{start}\n{block.make()}\n\n{end}{after}"
