@@ -149,7 +149,9 @@ def _opener(network: Network) -> urllib.request.OpenerDirector:
         import ssl  # noqa: PLC0415
 
         try:
-            context = ssl.create_default_context(cafile=None if network.certificate is None else str(network.certificate))
+            context = ssl.create_default_context(
+                cafile=None if network.certificate is None else str(network.certificate)
+            )
         except (OSError, ssl.SSLError) as error:
             raise NetworkUnreachable(
                 f"the certificate file {network.certificate} cannot be used: {error}",

@@ -18,6 +18,7 @@ import ctypes
 import errno
 import os
 import queue
+import select
 import selectors
 import signal
 import subprocess
@@ -104,7 +105,7 @@ def run(
     )
     pipes = read_pipes(process)
     kept = (_Excerpt(), _Excerpt())
-    lines = _Lines(on_line)
+    lines = Lines(on_line)
     pulse = _Pulse(process.pid, on_tick)
     drained_by: float | None = None
     try:
@@ -153,6 +154,13 @@ def start(
         bufsize=0,
         start_new_session=True,
     )
+
+
+def call(command: Sequence[str | os.PathLike[str]], environment: Mapping[str, str], directory: Path) -> int:
+    """Run `command` on the caller's own terminal and streams, and return its exit code."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return subprocess.call([os.fspath(part) for part in command], env=dict(environment), cwd=directory)
 
 
 def replace_process(command: Sequence[str | os.PathLike[str]], environment: Mapping[str, str]) -> NoReturn:
@@ -380,6 +388,27 @@ def read_pipes(process: subprocess.Popen[bytes]) -> Pipes | ThreadedPipes:
     return ThreadedPipes(files) if sys.platform == "win32" else Pipes(files)
 
 
+def write_all(file: IO[bytes], data: bytes, timeout: float) -> None:
+    """Write `data` to a pipe of `start`, also where its reader is slow.
+
+    Raises:
+        TimeoutError: the reader took nothing for `timeout` seconds (Windows cannot tell, and waits).
+        OSError: the reader is gone.
+    """
+    if sys.platform == "win32":
+        file.write(data)
+        return
+    handle = file.fileno()
+    os.set_blocking(handle, False)
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(handle, rest) :]
+        except BlockingIOError:
+            if not select.select([], [handle], [], timeout)[1]:
+                raise TimeoutError(f"the reader took nothing for {timeout:g} seconds") from None
+
+
 class _Excerpt:
     """The start and the end of a stream, whatever its length."""
 
@@ -409,15 +438,17 @@ class _Excerpt:
         return self._head.decode("utf-8", "replace") + note + self._tail.decode("utf-8", "replace")
 
 
-class _Lines:
+class Lines:
     """Lines as they come; a character or a marker split across two reads is whole again here."""
 
     def __init__(self, on_line: Callable[[str], None] | None) -> None:
+        """Call `on_line` with each; without it, nothing is decoded."""
         self._on_line = on_line
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._pending = ""
 
     def feed(self, chunk: bytes, *, final: bool = False) -> None:
+        """Pass on what `chunk` completes."""
         if self._on_line is None:
             return
         *whole, self._pending = (self._pending + self._decoder.decode(chunk, final)).split("\n")
@@ -428,6 +459,7 @@ class _Lines:
             self._on_line(line.rstrip("\r"))
 
     def end(self) -> None:
+        """Pass on the last line, which has no end."""
         self.feed(b"", final=True)
         if self._on_line is not None and self._pending:
             self._on_line(self._pending.rstrip("\r"))

@@ -192,7 +192,9 @@ _NETWORK = re.compile(
     r"certificate|tls|Network is unreachable|Failed to (?:fetch|download)|HTTP status (?:server|client) error|"
     r"Could not connect|error trying to connect"
 )
-_OFFLINE = re.compile(r"network was disabled|not found in the (?:cache|provided package locations)|no wheels? (?:with|that)|offline")
+_OFFLINE = re.compile(
+    r"network was disabled|not found in the (?:cache|provided package locations)|no wheels? (?:with|that)|offline"
+)
 
 
 def sort_failure(completed: Completed, what: str, network: Network) -> PerdureError:
@@ -201,7 +203,9 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
     context = {"uv": text[-4000:], "exit_code": completed.returncode}
     first = next((line.strip() for line in text.splitlines() if line.strip().startswith(("error", "×", "╰─▶"))), what)
     if "No space left" in text or "os error 28" in text or "os error 122" in text:
-        return NoSpace(f"no space left while {what}", hint="free some space, then run the same command again", context=context)
+        return NoSpace(
+            f"no space left while {what}", hint="free some space, then run the same command again", context=context
+        )
     if "Hash mismatch" in text:
         return IntegrityFault(
             f"what the index serves is not what the lock says, while {what}",
@@ -217,5 +221,7 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
             context=context,
         )
     if network.fetches and _NETWORK.search(text):
-        return NetworkUnreachable(f"the index could not be reached while {what}: {first}", hint=NETWORK_HINT, context=context)
+        return NetworkUnreachable(
+            f"the index could not be reached while {what}: {first}", hint=NETWORK_HINT, context=context
+        )
     return BuildFailed(f"uv failed while {what}: {first}", context=context)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from perdure_pm.model.errors import IntegrityFault, PlatformUnsupported
 
-_ARTEFACT = re.compile(r'\{ url = "(?P<url>[^"]+)", hash = "sha256:(?P<sha256>[0-9a-f]{64})"(?:, size = (?P<size>\d+))?')
+_ARTEFACT = re.compile(
+    r'\{ url = "(?P<url>[^"]+)", hash = "sha256:(?P<sha256>[0-9a-f]{64})"(?:, size = (?P<size>\d+))?'
+)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import os
 import platform
 import re
 import secrets
+import shutil
 import stat
 import sys
 import time
@@ -42,7 +43,6 @@ from perdure_pm.model.errors import (
     BuildFailed,
     IntegrityFault,
     InterpreterMissing,
-    LazyInstallRefused,
     PerdureError,
 )
 from perdure_pm.model.lock_view import choose_wheel, parse_locked_tool
@@ -66,7 +66,7 @@ FALLBACK_PYTHON = "3.13"
 PROJECTS = ("compat", "pm")
 """The source trees that a runtime is built from, below a checkout or a seed."""
 PROBE_SECONDS = 60.0
-_PROBE = "import perdure_pm.cli, perdure_pm.worker, perdure_compat, click, packaging, rich, ruamel.yaml"
+_PROBE = "from perdure_pm.cli import main; import perdure_pm.worker, perdure_pm.composition, perdure_compat, click, packaging, rich, ruamel.yaml"
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,31 @@ def is_current(layout: Layout) -> bool:
     return runtime is not None and not find_runtime_problem(runtime)
 
 
-def ensure_runtime(
+def find_usable_runtime(layout: Layout, *, source: Path, python: str | None = None) -> Runtime | None:
+    """Return the selected runtime if it is sound and what `source` would build, else None. Nothing is written or made.
+
+    Args:
+        layout: the home.
+        source: a checkout, or a seed.
+        python: the base interpreter that the user asked for; without it the present runtime's is as good as any, so that
+            two entry points with different interpreters do not rebuild in turns.
+
+    Raises:
+        IntegrityFault: `source` is neither.
+    """
+    inputs = _inputs_without_python(source)
+    present = load_runtime(layout)
+    if present is None:
+        return None
+    known = {name: value for name, value in present.record["inputs"].items() if name != "python"}
+    recorded = present.record["inputs"]["python"]
+    fits = python is None or os.path.realpath(python) == recorded["path"]
+    if known == inputs and fits and _still_is(recorded) and not find_runtime_problem(present):
+        return present
+    return None
+
+
+def build_runtime(
     layout: Layout,
     filesystem: ports.Filesystem,
     reporter: ports.Reporter,
@@ -134,11 +158,9 @@ def ensure_runtime(
     source: Path,
     network: Network,
     environ: Mapping[str, str],
-    python: Path | None = None,
-    may_install: bool = True,
-    rebuild: bool = False,
+    python: str | None = None,
 ) -> Runtime:
-    """Have a sound runtime of `source` selected, and return it. The caller holds the mutex unless nothing must change.
+    """Have a new runtime of `source` built and selected, and return it. The caller holds the mutex.
 
     Args:
         layout: the home.
@@ -147,28 +169,59 @@ def ensure_runtime(
         source: a checkout, or a seed.
         network: how to fetch what is missing.
         environ: the caller's environment, from which only the network's settings are taken.
-        python: the base interpreter that the user asked for; without it the present runtime's stays.
-        may_install: false when nobody asked for an install and lazy installs are off.
-        rebuild: build anew although the present one is sound.
-
-    Raises:
-        LazyInstallRefused: a runtime must be built and may not be; nothing was fetched or made.
+        python: the base interpreter that the user asked for: a path, a command's name or a version.
     """
-    present = load_runtime(layout)
-    inputs = _inputs_without_python(source)
-    if present is not None and not rebuild:
-        known = {name: value for name, value in present.record["inputs"].items() if name != "python"}
-        recorded = present.record["inputs"]["python"]
-        fits = python is None or str(Path(os.path.realpath(python))) == recorded["path"]
-        if known == inputs and fits and not find_runtime_problem(present) and _still_is(recorded, environ):
-            return present
-    if not may_install:
-        raise LazyInstallRefused(
-            "PM's runtime must be built, and lazy installs are off",
-            hint=f'python3 "{source / "pm" / "bootstrap.py"}" --home "{layout.home}" pm self rebuild',
-            context={"home": str(layout.home)},
+    remove_unfinished(layout, filesystem)
+    binary = ensure_uv(layout, filesystem, reporter, lock=source / "pm" / "uv.lock", network=network)
+    uv = Uv(binary, layout, network, environ, on_tick=lambda: reporter.progress("pm", "building PM's runtime"))
+    interpreter = choose_interpreter(layout, uv, reporter, environ, python)
+    inputs = {**_inputs_without_python(source), "python": interpreter.to_json()}
+    reporter.progress("pm", f"building PM's runtime on Python {interpreter.version}")
+    seed = _write_seed(layout, filesystem, source, inputs)
+    identity = _free_identity(layout, inputs)
+    path = layout.runtime(identity)
+    filesystem.make_directories(path)
+    wheels = build_wheels(
+        uv, filesystem, layout, [source / name for name in PROJECTS], path / "wheels", interpreter.path
+    )
+    requirements = uv.export(source / "pm", interpreter.path)
+    build_environment(
+        uv,
+        filesystem,
+        environment=path / "venv",
+        python=interpreter.path,
+        requirements=requirements,
+        wheels=wheels,
+    )
+    filesystem.copy_file(Path(__file__).resolve().parent.parent / "launcher" / "entry.py", path / "entry.py")
+    probe = run(
+        [environment_python(path / "venv"), "-I", "-c", _PROBE],
+        environment=bare_environment(),
+        directory=path,
+        timeout=PROBE_SECONDS,
+    )
+    if probe.returncode != 0:
+        raise BuildFailed(
+            "PM's new runtime does not start; the old one, if there was one, is kept",
+            context={"output": probe.stderr[-4000:]},
         )
-    return _build_runtime(layout, filesystem, reporter, source, network, environ, python, inputs)
+    filesystem.write_durable(path / FILE_NAME, take_inventory(path).to_bytes())
+    filesystem.make_read_only(path)
+    os.chmod(path, stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR)  # the record is still to come
+    filesystem.flush(path)
+    record = {
+        "schema": SCHEMA,
+        "id": identity,
+        "inputs": inputs,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "seed": seed,
+    }
+    filesystem.write_durable(path / "record.json", json.dumps(record, indent=1).encode(), mode=0o444)
+    filesystem.make_read_only(path)
+    # The commit of a runtime. A crash before this line leaves garbage that the next build removes.
+    filesystem.write_durable(layout.runtime_pointer, f"{identity}\n".encode())
+    write_pm_launcher(filesystem, layout)
+    return Runtime(identity, path, record)
 
 
 def ensure_uv(
@@ -209,15 +262,22 @@ def ensure_uv(
     return binary
 
 
-def choose_interpreter(
-    layout: Layout, uv: Uv, reporter: ports.Reporter, environ: Mapping[str, str], wanted: Path | None
-) -> Interpreter:
-    """Return the base interpreter to build on: the wanted one, else the one that runs this, else one that uv brings in.
+def find_interpreter(layout: Layout, environ: Mapping[str, str], wanted: str | None) -> Interpreter | None:
+    """Return the base interpreter to build on, or None where one must be brought in. Nothing is written.
 
-    An interpreter that uv shares between projects is not taken: `uv python uninstall` would pull it from under PM.
+    It is the wanted one, else the one that PM runs on already, else the one that runs this. One that uv shares between
+    projects is not taken: `uv python uninstall` would pull it from under PM.
+
+    Raises:
+        InterpreterMissing: the wanted one does not run, or is too old.
     """
     if wanted is not None:
-        found = ask_interpreter(Path(os.path.abspath(wanted)), bare_environment())
+        if re.fullmatch(r"3(\.[0-9]+){1,2}", wanted):
+            return None
+        path = wanted if os.path.dirname(wanted) else shutil.which(wanted, path=environ.get("PATH"))
+        if path is None:
+            raise InterpreterMissing(f"there is no {wanted} on the PATH", hint="name another with --python PATH")
+        found = ask_interpreter(Path(os.path.abspath(path)), bare_environment())
         if found.release < MINIMUM:
             raise InterpreterMissing(
                 f"{wanted} is Python {found.version}; PM and the app need {MINIMUM[0]}.{MINIMUM[1]} or newer",
@@ -225,19 +285,29 @@ def choose_interpreter(
             )
         return found
     present = load_runtime(layout)
-    if present is not None and _still_is(present.record["inputs"]["python"], environ):
+    if present is not None and _still_is(present.record["inputs"]["python"]):
         data = present.record["inputs"]["python"]
         return Interpreter(Path(data["path"]), data["version"], data["implementation"])
     running = running_interpreter()
-    if running.release >= MINIMUM and running.implementation == "CPython" and not _shared(running.path, environ, layout):
-        return running
-    reporter.progress("python", f"Python {running.version} runs this; bringing in Python {FALLBACK_PYTHON}")
+    usable = running.release >= MINIMUM and running.implementation == "CPython"
+    return running if usable and not _shared(running.path, environ, layout) else None
+
+
+def choose_interpreter(
+    layout: Layout, uv: Uv, reporter: ports.Reporter, environ: Mapping[str, str], wanted: str | None
+) -> Interpreter:
+    """Return the base interpreter to build on, brought into the home where none was found."""
+    found = find_interpreter(layout, environ, wanted)
+    if found is not None:
+        return found
+    request = wanted or FALLBACK_PYTHON
+    reporter.progress("python", f"bringing in Python {request}")
     try:
-        return ask_interpreter(uv.install_interpreter(FALLBACK_PYTHON), bare_environment())
+        return ask_interpreter(uv.install_interpreter(request), bare_environment())
     except PerdureError as error:
         raise InterpreterMissing(
-            f"Python {MINIMUM[0]}.{MINIMUM[1]} or newer is needed, {running.path} is {running.version}, and uv could not "
-            f"bring one in: {error.summary}",
+            f"Python {MINIMUM[0]}.{MINIMUM[1]} or newer is needed, this is {sys.version.split()[0]}, and uv could not bring "
+            f"in {request}: {error.summary}",
             hint="name an installed one with --python PATH, or a list of downloads with --python-downloads URL",
             context=error.context,
             retry=error.retry,
@@ -299,7 +369,7 @@ def _seed_members(source: Path) -> dict[str, Path]:
     return {name: source / name for name in (*names, "compat/perdure_compat")}
 
 
-def _still_is(recorded: Mapping[str, Any], environ: Mapping[str, str]) -> bool:
+def _still_is(recorded: Mapping[str, Any]) -> bool:
     """Return whether the recorded interpreter is still there in the recorded version."""
     running = running_interpreter()
     if str(running.path) == recorded["path"]:
@@ -319,69 +389,6 @@ def _shared(path: Path, environ: Mapping[str, str], layout: Layout) -> bool:
     if environ.get("UV_PYTHON_INSTALL_DIR"):
         shared.append(Path(environ["UV_PYTHON_INSTALL_DIR"]))
     return any(Path(os.path.realpath(folder)) in path.parents for folder in shared)
-
-
-def _build_runtime(
-    layout: Layout,
-    filesystem: ports.Filesystem,
-    reporter: ports.Reporter,
-    source: Path,
-    network: Network,
-    environ: Mapping[str, str],
-    wanted: Path | None,
-    inputs: dict[str, Any],
-) -> Runtime:
-    remove_unfinished(layout, filesystem)
-    binary = ensure_uv(layout, filesystem, reporter, lock=source / "pm" / "uv.lock", network=network)
-    uv = Uv(binary, layout, network, environ, on_tick=lambda: reporter.progress("pm", "building PM's runtime"))
-    interpreter = choose_interpreter(layout, uv, reporter, environ, wanted)
-    inputs = {**inputs, "python": interpreter.to_json()}
-    reporter.progress("pm", f"building PM's runtime on Python {interpreter.version}")
-    seed = _write_seed(layout, filesystem, source, inputs)
-    identity = _free_identity(layout, inputs)
-    path = layout.runtime(identity)
-    filesystem.make_directories(path)
-    wheels = build_wheels(
-        uv, filesystem, layout, [source / name for name in PROJECTS], path / "wheels", interpreter.path
-    )
-    requirements = uv.export(source / "pm", interpreter.path)
-    build_environment(
-        uv,
-        filesystem,
-        environment=path / "venv",
-        python=interpreter.path,
-        requirements=requirements,
-        wheels=wheels,
-    )
-    filesystem.copy_file(Path(__file__).resolve().parent.parent / "launcher" / "entry.py", path / "entry.py")
-    probe = run(
-        [environment_python(path / "venv"), "-I", "-c", _PROBE],
-        environment=bare_environment(),
-        directory=path,
-        timeout=PROBE_SECONDS,
-    )
-    if probe.returncode != 0:
-        raise BuildFailed(
-            "PM's new runtime does not start; the old one, if there was one, is kept",
-            context={"output": probe.stderr[-4000:]},
-        )
-    filesystem.write_durable(path / FILE_NAME, take_inventory(path).to_bytes())
-    filesystem.make_read_only(path)
-    os.chmod(path, stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR)  # the record is still to come
-    filesystem.flush(path)
-    record = {
-        "schema": SCHEMA,
-        "id": identity,
-        "inputs": inputs,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "seed": seed,
-    }
-    filesystem.write_durable(path / "record.json", json.dumps(record, indent=1).encode(), mode=0o444)
-    filesystem.make_read_only(path)
-    # The commit of a runtime. A crash before this line leaves garbage that the next build removes.
-    filesystem.write_durable(layout.runtime_pointer, f"{identity}\n".encode())
-    write_pm_launcher(filesystem, layout)
-    return Runtime(identity, path, record)
 
 
 def _write_seed(layout: Layout, filesystem: ports.Filesystem, source: Path, inputs: Mapping[str, Any]) -> str:

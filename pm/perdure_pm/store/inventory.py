@@ -85,7 +85,9 @@ def load_inventory(path: Path) -> Inventory:
         data = json.loads(path.read_bytes())
         if data["schema"] != SCHEMA:
             raise ValueError(f"schema {data['schema']}")
-        files = {name: Entry(int(size), int(mtime), str(digest)) for name, (size, mtime, digest) in data["files"].items()}
+        files = {
+            name: Entry(int(size), int(mtime), str(digest)) for name, (size, mtime, digest) in data["files"].items()
+        }
         return Inventory(files, {str(name): str(target) for name, target in data["links"].items()})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise IntegrityFault(f"{path} cannot be read: {error}", context={"path": str(path)}) from error
@@ -102,7 +104,9 @@ def find_size_changes(root: Path, inventory: Inventory) -> list[Finding]:
             continue
         if size != entry.size:
             findings.append(Finding(name, f"has {size} bytes instead of {entry.size}"))
-    findings += [Finding(name, "is missing") for name in inventory.links if not os.path.lexists(os.path.join(root, name))]
+    findings += [
+        Finding(name, "is missing") for name in inventory.links if not os.path.lexists(os.path.join(root, name))
+    ]
     return findings
 
 
@@ -139,7 +143,9 @@ def find_site_packages(environment: Path) -> Path:
     """
     found = [*environment.glob("lib/python3.*/site-packages"), *environment.glob("Lib/site-packages")]
     if len(found) != 1:
-        raise IntegrityFault(f"{environment} is not a virtual environment: it has {len(found)} site-packages directories")
+        raise IntegrityFault(
+            f"{environment} is not a virtual environment: it has {len(found)} site-packages directories"
+        )
     return found[0]
 
 

@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""From a checkout to an application that answers, with nothing but git and any Python of at least 3.9.
+
+    python3 pm/bootstrap.py up       PM's own runtime, the app in generation 1, launchers; ends with the app answering
+    python3 pm/bootstrap.py test     the whole test suite, in environments it builds itself
+
+Owns: nothing but the first step: it makes the package beside it importable and hands over to perdure_pm.bootstrapping,
+which is standard library only. A copy of both is every home's seed.
+"""
+
+import os
+import sys
+
+if sys.version_info < (3, 9):  # noqa: UP036 - this file is what an older Python meets first
+    sys.stderr.write("error: this is Python %s; bootstrap.py needs 3.9 or newer\n" % sys.version.split()[0])  # noqa: UP031
+    sys.exit(2)
+
+sys.dont_write_bytecode = True  # a seed is read-only, and a checkout is not the place for what root may leave behind
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from perdure_pm.bootstrapping import main  # noqa: E402 - found only through the line above
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

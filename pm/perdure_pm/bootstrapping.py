@@ -1,0 +1,456 @@
+"""What bootstrap.py does: PM's runtime from nothing, then the app, the tests, or what a launcher could not start.
+
+Owns: the verbs up, test, lint, pm and rescue, their options, and how they speak. Does not own: building (ops.runtime),
+installing (the worker), the checks themselves (.ci/lint.py).
+
+Standard library only, Python 3.9: nothing of PM is installed yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import sys
+import traceback
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from perdure_pm import __version__
+from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.adapters.mutex import held
+from perdure_pm.adapters.processes import Completed, boot_id, call, process_start, replace_process, run
+from perdure_pm.adapters.uv import Uv
+from perdure_pm.model import settings
+from perdure_pm.model.errors import (
+    EXIT_INTERNAL,
+    EXIT_INTERRUPTED,
+    EXIT_REFUSED,
+    EXIT_TERMINATED,
+    BuildFailed,
+    LazyInstallRefused,
+    PerdureError,
+    UsageFault,
+)
+from perdure_pm.model.network import Network
+from perdure_pm.ops import runtime as runtimes
+from perdure_pm.ops import test_environments
+from perdure_pm.store import receipts
+from perdure_pm.store.home import check_home
+from perdure_pm.store.layout import Layout, default_home
+from perdure_pm.store.policy import lazy_allowed
+
+INSTALL_SECONDS = 3600.0
+TEST_SECONDS = 4 * 3600.0
+EXPLICIT = (("install",), ("repair",), ("upgrade",), ("self", "rebuild"), ("plugin", "add"), ("plugin", "update"))
+"""The verbs by which a person asks for an install in so many words; what a launcher needs for any other is lazy."""
+COUNTS = ("passed", "failed", "errors", "skipped")
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived; a BaseException, so that children are ended on the way out."""
+
+
+class BootstrapReporter:
+    """Tells of progress on standard error: lines for people, or events for programs."""
+
+    def __init__(self, *, events: bool) -> None:
+        self._events = events
+        self._last = ""
+        self._drawn = False
+        self._terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    def progress(self, stage: str, message: str, *, done: int | None = None, total: int | None = None) -> None:
+        """Write a new message, and on a terminal how far it is."""
+        if self._events:
+            frame = {"event": "progress", "stage": stage, "message": message, "done": done, "total": total}
+            sys.stderr.write(json.dumps(frame) + "\n")
+            return
+        if message != self._last:
+            self.end()
+            sys.stderr.write(f"{message}\n")
+            self._last = message
+        if self._terminal and done is not None and total:
+            sys.stderr.write(f"\r  {min(100, done * 100 // total)} %")
+            self._drawn = True
+        sys.stderr.flush()
+
+    def end(self) -> None:
+        """Leave a drawn percentage behind."""
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            self._drawn = False
+
+    def callback(self, name: str, payload: dict[str, Any]) -> None:
+        """Nobody registered one."""
+
+    def heartbeat(self) -> None:
+        """Nobody waits for one."""
+
+    def committed(self) -> None:
+        """Nobody cancels but by a signal."""
+
+
+class Bootstrap:
+    """One run of bootstrap.py: the home, the settings, and where the sources lie."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        flags = {setting.name: getattr(options, _name(setting), None) for setting in settings.SETTINGS}
+        values = settings.resolve(settings.SETTINGS, flags, os.environ, {})
+        home = values["home"]
+        self.options = options
+        self.layout = Layout(Path(str(home)) if home else default_home(os.environ))
+        self.network: Network = settings.network_of(values)
+        self.python = str(values["python"]) if values["python"] else None
+        self.json = values["json"] is True
+        self.no_lazy = values["no-lazy"] is True
+        self.wait = values["no-wait"] is not True
+        self.values = values
+        self.source = Path(__file__).resolve().parent.parent.parent
+        self.filesystem = LocalFilesystem()
+        self.reporter = BootstrapReporter(events=values["events"] is True)
+
+    # verbs
+
+    def up(self) -> int:
+        """Have the app installed and answering."""
+        self._require_checkout()
+        check_home(self.layout)
+        runtime = self._ensure_runtime()
+        command: list[str | Path] = [
+            runtime.python,
+            "-I",
+            runtime.entry,
+            "install",
+            "--checkout",
+            self.source,
+            "--json",
+        ]
+        installed = self._run(command, INSTALL_SECONDS)
+        try:
+            answer = json.loads(installed.stdout)
+        except ValueError:
+            raise BuildFailed(
+                f"perdure-pm install ended with {installed.returncode} and no answer",
+                context={"output": installed.stderr[-4000:]},
+            ) from None
+        if installed.returncode != 0:
+            return self._finish(installed.returncode, answer["data"], answer["errors"])
+        version = self._run([self.layout.bin / "perdure", "--version"], 60.0)
+        if version.returncode != 0:
+            raise BuildFailed("the app was installed but does not answer", context={"output": version.stderr[-4000:]})
+        said = version.stdout.strip()
+        data = {"home": str(self.layout.home), "answer": said, "install": answer["data"]}
+        if not self.json:
+            generation = answer["data"].get("generation")
+            sys.stdout.write(
+                f"{said} answers from generation {generation} in {self.layout.home}\n"
+                f'to have it on your PATH: "{self.layout.bin / "perdure-pm"}" path\n'
+            )
+        return self._finish(0, data, [])
+
+    def test(self) -> int:
+        """Run the test suite; the exit code is 0 only when every part passed and something ran."""
+        checkout = self._require_checkout()
+        pythons = self._test_pythons()
+        only, more = list(self.options.only or ()), list(self.options.pytest_arguments or ())
+        more += ["--slow"] if self.options.slow else []
+        totals = dict.fromkeys(COUNTS, 0)
+        status = 0
+        for wanted in test_environments.TEST_ENVIRONMENTS:
+            folders = [name for name in wanted.tests if (checkout / name).is_dir()]
+            if only:
+                folders = [name for name in folders if name.rpartition("/")[2] in only or name in only]
+            if not folders:
+                continue
+            report = self.layout.test_environment(wanted.name) / "report.xml"
+            command: list[str | Path] = [
+                pythons[wanted.name],
+                "-I",
+                "-m",
+                "pytest",
+                *folders,
+                "--junitxml",
+                report,
+                *more,
+            ]
+            ended = self._call(command, checkout)
+            counts = _read_counts(report)
+            for name in COUNTS:
+                totals[name] += counts[name]
+            # 5: nothing was collected, which a filter makes usual in one of two environments
+            status = status or (0 if ended == 5 else ended)
+        ran = totals["passed"] + totals["failed"] + totals["errors"]
+        failed = totals["failed"] + totals["errors"]
+        sys.stdout.write(f"total: {totals['passed']} passed, {failed} failed, {totals['skipped']} skipped\n")
+        return status or (0 if ran else 1)
+
+    def lint(self) -> int:
+        """Run every check that needs no test."""
+        checkout = self._require_checkout()
+        pythons = self._test_pythons()
+        command: list[str | Path] = [pythons["app"], "-I", checkout / ".ci" / "lint.py", "--app-python", pythons["app"]]
+        command += ["--pm-python", pythons["pm"], "--uv", self._uv_path()]
+        return self._call([*command, *(["--fix"] if self.options.fix else [])], checkout)
+
+    def pm(self) -> NoReturn:
+        """Run PM's command line from this checkout's runtime, built first where it must be."""
+        check_home(self.layout)
+        self._hand_over(self._ensure_runtime(), self.options.arguments)
+
+    def rescue(self) -> NoReturn:
+        """Rebuild PM's runtime for a launcher that cannot start it, then do what was asked."""
+        check_home(self.layout)
+        arguments = list(self.options.arguments)
+        self.json = self.json or "--json" in arguments
+        words = tuple(word for word in arguments if not word.startswith("-"))
+        explicit = any(words[: len(verb)] == verb for verb in EXPLICIT)
+        asked = "--no-lazy" in arguments or self.no_lazy
+        if not explicit and not lazy_allowed(self.layout, os.environ, asked or None):
+            refusal = LazyInstallRefused(
+                "PM's runtime must be rebuilt before it can do that, and lazy installs are off",
+                hint=f'"{self.layout.bin / "perdure-pm"}" self rebuild',
+                context={"home": str(self.layout.home)},
+            )
+            self._leave_receipt(refusal)
+            raise refusal
+        with held(self.layout, "rescue", wait=self.wait, on_wait=self._tell_wait):
+            runtime = runtimes.find_usable_runtime(self.layout, source=self.source, python=self.python)
+            runtime = runtime or self._build_runtime()
+        self._hand_over(runtime, arguments)
+
+    # steps
+
+    def _ensure_runtime(self) -> runtimes.Runtime:
+        found = runtimes.find_usable_runtime(self.layout, source=self.source, python=self.python)
+        if found is not None:
+            return found
+        with held(self.layout, "bootstrap", wait=self.wait, on_wait=self._tell_wait):
+            found = runtimes.find_usable_runtime(self.layout, source=self.source, python=self.python)
+            return found or self._build_runtime()
+
+    def _build_runtime(self) -> runtimes.Runtime:
+        try:
+            return runtimes.build_runtime(
+                self.layout,
+                self.filesystem,
+                self.reporter,
+                source=self.source,
+                network=self.network,
+                environ=os.environ,
+                python=self.python,
+            )
+        finally:
+            self.reporter.end()
+
+    def _uv_path(self) -> Path:
+        lock = self.source / "pm" / "uv.lock"
+        return runtimes.ensure_uv(self.layout, self.filesystem, self.reporter, lock=lock, network=self.network)
+
+    def _test_pythons(self) -> dict[str, Path]:
+        """Have the test environments, and return their interpreters by name."""
+        check_home(self.layout)
+        checkout = self._require_checkout()
+        with held(self.layout, "test", wait=self.wait, on_wait=self._tell_wait):
+            uv = Uv(self._uv_path(), self.layout, self.network, os.environ)
+            interpreter = runtimes.choose_interpreter(self.layout, uv, self.reporter, os.environ, self.python)
+            found = {}
+            for wanted in test_environments.TEST_ENVIRONMENTS:
+                inputs = test_environments.test_environment_inputs(wanted, checkout, interpreter)
+                path = test_environments.find_test_environment(self.layout, wanted, inputs)
+                if path is None:
+                    self.reporter.progress("test", f"building the test environment {wanted.name}")
+                    path = test_environments.build_test_environment(
+                        uv, self.filesystem, self.layout, wanted, checkout, interpreter
+                    )
+                found[wanted.name] = path
+            self.reporter.end()
+            return found
+
+    def _require_checkout(self) -> Path:
+        if not (self.source / "pyproject.toml").is_file():
+            raise UsageFault(
+                f"{self.source} is a seed, which rebuilds PM but holds no app and no tests",
+                hint="run this from a checkout of Perdure",
+            )
+        return self.source
+
+    def _environment(self) -> dict[str, str]:
+        """Return the environment for PM's own processes: the caller's, with every setting said as a variable."""
+        environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+        for setting in settings.SETTINGS:
+            value = self.values.get(setting.name)
+            if setting.scope != settings.FOREIGN and value not in {None, False}:
+                environment[setting.variable] = "1" if value is True else str(value)
+        environment["PERDURE_HOME"] = str(self.layout.home)
+        return environment
+
+    def _run(self, command: Sequence[str | Path], timeout: float) -> Completed:
+        return run(
+            command,
+            environment=self._environment(),
+            directory=self.layout.home,
+            timeout=timeout,
+            on_line=lambda line: sys.stderr.write(line + "\n"),
+        )
+
+    def _call(self, command: Sequence[str | Path], directory: Path) -> int:
+        """Run a command that speaks for itself, and return its exit code."""
+        return call(command, {**self._environment(), "PERDURE_TEST_UV": str(self._uv_path())}, directory)
+
+    def _hand_over(self, runtime: runtimes.Runtime, arguments: Sequence[str]) -> NoReturn:
+        environment = {**self._environment(), "PERDURE_RESCUED": "1"}
+        replace_process([str(runtime.python), "-I", str(runtime.entry), *arguments], environment)
+
+    def _tell_wait(self, holder: str) -> None:
+        self.reporter.progress("mutex", f"waiting for another operation: {holder}")
+
+    def _leave_receipt(self, error: PerdureError) -> None:
+        """Leave the one receipt of a refusal."""
+        now = datetime.now(timezone.utc)
+        writer = receipts.Writer(os.getpid(), boot_id(), process_start(os.getpid()))
+        receipt = receipts.open_receipt(
+            self.filesystem, self.layout, operation="rescue", correlation=uuid.uuid4().hex, writer=writer, now=now
+        )
+        receipts.finish(self.filesystem, self.layout, receipt, status="failed", data={}, error=error.to_json(), now=now)
+
+    def _finish(self, exit_code: int, data: dict[str, Any], errors: list[dict[str, Any]]) -> int:
+        status = "ok" if exit_code == 0 else "refused" if exit_code == EXIT_REFUSED else "failed"
+        _write_answer(self.options.verb, status, exit_code, data, errors, as_json=self.json)
+        return exit_code
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one verb and return the exit code."""
+    signal.signal(signal.SIGTERM, _terminate)
+    as_json = "--json" in arguments or os.environ.get("PERDURE_JSON", "").lower() in settings.TRUE_WORDS
+    verb = next((word for word in arguments if not word.startswith("-")), "")
+    try:
+        own, rest = _split(arguments)
+        options = _parser().parse_args(own)
+        options.arguments = rest
+        verb = options.verb
+        bootstrap = Bootstrap(options)
+        as_json = bootstrap.json
+        verbs: dict[str, Callable[[], int]] = {
+            "up": bootstrap.up,
+            "test": bootstrap.test,
+            "lint": bootstrap.lint,
+            "pm": bootstrap.pm,
+            "rescue": bootstrap.rescue,
+        }
+        return verbs[verb]()
+    except PerdureError as error:
+        status = "refused" if error.exit_code == EXIT_REFUSED else "failed"
+        _write_answer(verb, status, error.exit_code, {}, [error.to_json()], as_json=as_json)
+        return error.exit_code
+    except (KeyboardInterrupt, Terminated) as stop:
+        exit_code = EXIT_INTERRUPTED if isinstance(stop, KeyboardInterrupt) else EXIT_TERMINATED
+        name = "interrupted" if isinstance(stop, KeyboardInterrupt) else "terminated"
+        error = PerdureError(f"{name}; what was selected is unchanged", hint="run the same command again")
+        _write_answer(verb, "failed", exit_code, {}, [{**error.to_json(), "code": name}], as_json=as_json)
+        return exit_code
+    except Exception as error:  # noqa: BLE001 - the one catch-all of this entry point
+        traceback.print_exc()
+        fault = PerdureError(f"internal error: {type(error).__name__}: {error}")
+        _write_answer(verb, "failed", EXIT_INTERNAL, {}, [fault.to_json()], as_json=as_json)
+        return EXIT_INTERNAL
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageFault(message, hint=f"{self.prog} --help")
+
+
+def _parser() -> argparse.ArgumentParser:
+    shared = argparse.ArgumentParser(add_help=False)
+    for setting in settings.SETTINGS:
+        if setting.flag is None or setting.scope == settings.FOREIGN or setting.name in {"profile", "dry-run"}:
+            continue
+        kind: dict[str, Any] = (
+            {"action": "store_const", "const": True}
+            if setting.kind == settings.BOOLEAN
+            else {"metavar": setting.metavar}
+        )
+        # SUPPRESS: the same option before and after the verb; the one that was not given must not overwrite the other.
+        shared.add_argument(
+            setting.flag,
+            dest=_name(setting),
+            default=argparse.SUPPRESS,
+            help=setting.meaning.replace("%", "%%"),
+            **kind,
+        )
+    parser = _Parser(prog="bootstrap.py", description=__doc__.splitlines()[0], parents=[shared], allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"perdure-pm {__version__}")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
+    verbs.add_parser("up", help="install the app and end with it answering", parents=[shared], allow_abbrev=False)
+    test = verbs.add_parser("test", help="run the whole test suite", parents=[shared], allow_abbrev=False)
+    test.add_argument(
+        "--only", action="append", metavar="NAME", help="a directory of tests/; may be given more than once"
+    )
+    test.add_argument("--slow", action="store_true", help="run the slow lane too")
+    test.add_argument("pytest_arguments", nargs="*", metavar="-- ARGS", help="further arguments for pytest")
+    lint = verbs.add_parser("lint", help="run every check that needs no test", parents=[shared], allow_abbrev=False)
+    lint.add_argument("--fix", action="store_true", help="mend what the formatter and the linter can mend")
+    for name, text in (("pm", "run perdure-pm from here"), ("rescue", "what a launcher calls when PM cannot start")):
+        verbs.add_parser(name, help=text, allow_abbrev=False, add_help=False)
+    return parser
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return bootstrap's own words, and those after `pm` or `rescue`, which are PM's whatever they look like."""
+    taking = {setting.flag for setting in settings.SETTINGS if setting.flag and setting.kind != settings.BOOLEAN}
+    position = 0
+    while position < len(arguments):
+        word = arguments[position]
+        if not word.startswith("-"):
+            cut = position + 1 if word in {"pm", "rescue"} else len(arguments)
+            return list(arguments[:cut]), list(arguments[cut:])
+        position += 2 if word in taking else 1
+    return list(arguments), []
+
+
+def _name(setting: settings.Setting) -> str:
+    return "setting_" + setting.name.replace("-", "_")
+
+
+def _read_counts(report: Path) -> dict[str, int]:
+    """Return the counts of a JUnit report; zeros where there is none."""
+    try:
+        head = report.read_text(encoding="utf-8", errors="replace")[:4096]
+    except OSError:
+        return dict.fromkeys(COUNTS, 0)
+    found = {name: int(count) for name, count in re.findall(r'\b(tests|errors|failures|skipped)="(\d+)"', head)}
+    failed, errors, skipped = (found.get(name, 0) for name in ("failures", "errors", "skipped"))
+    passed = found.get("tests", 0) - failed - errors - skipped
+    return {"passed": passed, "failed": failed, "errors": errors, "skipped": skipped}
+
+
+def _write_answer(
+    verb: str, status: str, exit_code: int, data: dict[str, Any], errors: list[dict[str, Any]], *, as_json: bool
+) -> None:
+    if as_json:
+        answer = {
+            "schema": 1,
+            "command": verb,
+            "status": status,
+            "exit_code": exit_code,
+            "data": data,
+            "errors": errors,
+        }
+        sys.stdout.write(json.dumps(answer) + "\n")
+        return
+    for error in errors:
+        sys.stderr.write(f"error: {error['summary']}\n  state: {error['state']}\n")
+        if error["hint"]:
+            sys.stderr.write(f"  try: {error['hint']}\n")
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated

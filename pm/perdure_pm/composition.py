@@ -1,0 +1,91 @@
+"""The one place that picks adapters and knows the operations.
+
+Owns: the table of operations, and making an operation's context from a request. Does not own: the operations.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from perdure_pm import ports
+from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.model.errors import ConfigInvalid, UsageFault
+from perdure_pm.model.registration import parse_registrations
+from perdure_pm.model.settings import SETTINGS, network_of, resolve
+from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.install import install
+from perdure_pm.ops.packages import install_packages
+from perdure_pm.ops.self_rebuild import rebuild_self
+from perdure_pm.store.config import load_home_config
+from perdure_pm.store.layout import Layout
+from perdure_pm.store.policy import lazy_allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One entry of the table."""
+
+    function: Callable[[Context, Mapping[str, Any]], Outcome]
+    mutating: bool
+    """Whether it leaves a receipt."""
+
+
+OPERATIONS: dict[str, Operation] = {
+    "install": Operation(install, mutating=True),
+    "package-install": Operation(install_packages, mutating=True),
+    "self-rebuild": Operation(rebuild_self, mutating=True),
+}
+
+
+class Request(Protocol):
+    """What the worker knows of a request."""
+
+    @property
+    def correlation(self) -> str:
+        """The caller's id."""
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """``settings``: flags by their name in model.settings; ``lazy``: whether nobody asked; the rest is the operation's."""
+
+    @property
+    def packages(self) -> Sequence[Any]:
+        """Registrations, not parsed yet."""
+
+
+def make_context(layout: Layout, request: Request, reporter: ports.Reporter) -> Context:
+    """Return the context of one operation: flags before variables before config.yaml.
+
+    Raises:
+        RegistrationInvalid: the request's packages are not plain data of the documented form.
+        UsageFault: a setting says nothing clear.
+    """
+    flags = request.arguments.get("settings", {})
+    if not isinstance(flags, Mapping):
+        raise UsageFault("the settings of a request must be an object")
+    try:
+        config = load_home_config(layout).values
+    except ConfigInvalid:
+        config = {}  # the operations that need it say every fault; `self rebuild` must work all the same
+    values = resolve(SETTINGS, flags, os.environ, config, config_directory=layout.home)
+    no_lazy = values["no-lazy"] is True
+    return Context(
+        layout=layout,
+        filesystem=LocalFilesystem(),
+        reporter=reporter,
+        network=network_of(values),
+        clock=lambda: datetime.now(UTC),
+        environ=os.environ,
+        profile=str(values["profile"]),
+        correlation=request.correlation,
+        python=None if values["python"] is None else str(values["python"]),
+        packages=parse_registrations(list(request.packages)),
+        lazy=request.arguments.get("lazy") is True,
+        lazy_allowed=lazy_allowed(layout, os.environ, no_lazy or None),
+        wait=values["no-wait"] is not True,
+        dry_run=values["dry-run"] is True,
+    )

@@ -1,0 +1,223 @@
+"""A host's release: its wheels and its lock, taken from a checkout once and kept in the store.
+
+Owns: what of a checkout counts, its digest, building its wheels, reading their entry points. Does not own: which release a
+generation uses (install), nor environments (build). A release outlives its checkout: everything a generation needs of the
+host is in it.
+"""
+
+from __future__ import annotations
+
+import configparser
+import json
+import tomllib
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perdure_pm import ports
+from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, UsageFault
+from perdure_pm.ops.build import Wheel, build_wheels
+from perdure_pm.store.inventory import hash_file, hash_tree
+from perdure_pm.store.layout import Layout
+
+SCHEMA = 1
+BUNDLE_GROUP = "bundled"
+"""The dependency group of the host's root project that names the plugins it ships with."""
+PLUGIN_GROUP = "perdure"
+"""The entry-point group by which a wheel says that it is a plugin of our app."""
+LEFT_OUT = frozenset({".git", ".hg", ".venv", "venv", "__pycache__", "node_modules", "build", "dist", ".tox", ".nox"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """A plugin that a wheel of the release declares."""
+
+    name: str
+    distribution: str
+    version: str
+    entry: str
+    """``module:attribute``."""
+
+    def to_json(self) -> dict[str, str]:
+        """Return the form that boot.json and records hold."""
+        return {"name": self.name, "distribution": self.distribution, "version": self.version, "entry": self.entry}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What one release holds."""
+
+    digest: str
+    """Twelve hex digits over the sources it was built from."""
+    name: str
+    """The host's distribution."""
+    version: str
+    requires_python: str
+    commands: tuple[str, ...]
+    wheels: tuple[Wheel, ...]
+    plugins: tuple[Plugin, ...]
+    """The bundle: what a profile may enable."""
+    requirements: str
+    """The host's lock for the host and its bundle, pinned and hashed."""
+    source: str
+    """The checkout it came from."""
+
+
+def load_release(layout: Layout, digest: str) -> Release | None:
+    """Return a release of the store, or None where it is not there or not complete."""
+    folder = layout.release(digest)
+    try:
+        data = json.loads((folder / "release.json").read_bytes())
+        if data["schema"] != SCHEMA or data["digest"] != digest:
+            return None
+        wheels = tuple(Wheel(folder / entry["file"], entry["sha256"]) for entry in data["wheels"])
+        if any(hash_file(wheel.path) != wheel.sha256 for wheel in wheels):
+            return None
+        return Release(
+            digest=digest,
+            name=data["host"]["name"],
+            version=data["host"]["version"],
+            requires_python=data["host"]["requires_python"],
+            commands=tuple(data["commands"]),
+            wheels=wheels,
+            plugins=tuple(Plugin(**entry) for entry in data["plugins"]),
+            requirements=data["requirements"],
+            source=data["source"],
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def digest_checkout(checkout: Path) -> str:
+    """Return the digest of what of a checkout gets into its release.
+
+    Raises:
+        UsageFault: it is not the checkout of a project with a lock.
+    """
+    project = _load_project(checkout)
+    members: dict[str, Path] = {"uv.lock": checkout / "uv.lock"}
+    for folder in _local_projects(checkout, project):
+        for path in _project_members(folder):
+            members[path.relative_to(checkout).as_posix()] = path
+    return hash_tree(members)[:12]
+
+
+def ensure_release(
+    uv: Uv, filesystem: ports.Filesystem, reporter: ports.Reporter, layout: Layout, checkout: Path, python: Path
+) -> Release:
+    """Have the release of a checkout in the store, and return it."""
+    digest = digest_checkout(checkout)
+    known = load_release(layout, digest)
+    if known is not None:
+        return known
+    reporter.progress("release", f"building the wheels of {checkout.name}")
+    project = _load_project(checkout)
+    folder = layout.release(digest)
+    if folder.exists():  # what a killed build left, or what was damaged since
+        filesystem.remove_tree(folder)
+    wheels = build_wheels(uv, filesystem, layout, _local_projects(checkout, project), folder, python)
+    name = str(project["project"]["name"]).lower().replace("_", "-")
+    host = next(wheel for wheel in wheels if wheel.distribution == name)
+    groups = [BUNDLE_GROUP] if BUNDLE_GROUP in project.get("dependency-groups", {}) else []
+    data = {
+        "schema": SCHEMA,
+        "digest": digest,
+        "host": {
+            "name": name,
+            "version": host.version,
+            "requires_python": str(project["project"].get("requires-python", "")),
+        },
+        "source": str(checkout),
+        "commands": sorted(_entry_points(host).get("console_scripts", {})),
+        "wheels": [{"file": wheel.path.name, "sha256": wheel.sha256} for wheel in wheels],
+        "plugins": [plugin.to_json() for wheel in wheels for plugin in _plugins(wheel)],
+        "requirements": uv.export(checkout, python, groups=groups),
+    }
+    filesystem.copy_file(checkout / "uv.lock", folder / "uv.lock")
+    filesystem.make_read_only(folder)
+    folder.chmod(0o755)
+    # Written last: a release without it is what a killed build left.
+    filesystem.write_durable(folder / "release.json", json.dumps(data, indent=1).encode(), mode=0o444)
+    folder.chmod(0o555)
+    release = load_release(layout, digest)
+    if release is None:
+        raise IntegrityFault(f"the release that was just built at {folder} cannot be read back")
+    return release
+
+
+def _load_project(checkout: Path) -> dict[str, Any]:
+    try:
+        project = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))
+        if not isinstance(project.get("project", {}).get("name"), str):
+            raise ConfigInvalid(f"{checkout / 'pyproject.toml'} has no [project] name")
+        if not (checkout / "uv.lock").is_file():
+            raise UsageFault(
+                f"{checkout} has no uv.lock: a host is installed exactly as it was locked",
+                hint=f"uv lock --project {checkout}",
+            )
+    except FileNotFoundError as error:
+        raise UsageFault(
+            f"{checkout} is not the checkout of a project: it has no pyproject.toml",
+            hint="name the directory that holds the host's pyproject.toml and uv.lock with --checkout DIR",
+            context={"path": str(checkout)},
+        ) from error
+    except (OSError, ValueError) as error:
+        raise ConfigInvalid(f"{checkout / 'pyproject.toml'} cannot be read: {error}") from error
+    return project
+
+
+def _local_projects(checkout: Path, project: dict[str, Any]) -> list[Path]:
+    """Return the source trees that the lock takes from the checkout itself, the host's own first."""
+    lock = tomllib.loads((checkout / "uv.lock").read_text(encoding="utf-8"))
+    folders = {checkout}
+    for package in lock.get("package", []):
+        source = package.get("source", {})
+        for kind in ("directory", "editable"):
+            if kind in source:
+                folders.add((checkout / source[kind]).resolve())
+    outside = [folder for folder in folders if folder != checkout and checkout.resolve() not in folder.parents]
+    if outside and outside != [checkout.resolve()]:
+        raise UsageFault(
+            f"{checkout / 'uv.lock'} takes {outside[0]} from outside the checkout",
+            hint="keep the sources of a host inside its checkout",
+        )
+    found = {folder.resolve() for folder in folders} - {checkout.resolve()}
+    return [checkout, *sorted(checkout / folder.relative_to(checkout.resolve()) for folder in found)]
+
+
+def _project_members(folder: Path) -> Iterable[Path]:
+    """Return what of a project's tree gets into its wheel: the module for uv_build, else all but caches and VCS data."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    yield folder / "pyproject.toml"
+    if project.get("build-system", {}).get("build-backend") != "uv_build":
+        for path in sorted(folder.iterdir()):
+            if path.name not in LEFT_OUT and path.name != "pyproject.toml":
+                yield path
+        return
+    backend = project.get("tool", {}).get("uv", {}).get("build-backend", {})
+    module = backend.get("module-name") or str(project["project"]["name"]).replace("-", "_")
+    yield folder / backend.get("module-root", "src") / module
+    readme = project["project"].get("readme")
+    if isinstance(readme, str):
+        yield folder / readme
+    yield from sorted(folder.glob("LICEN[CS]E*"))
+
+
+def _entry_points(wheel: Wheel) -> dict[str, dict[str, str]]:
+    parser = configparser.ConfigParser(delimiters=("=",), interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # names of commands keep their case
+    with zipfile.ZipFile(wheel.path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".dist-info/entry_points.txt"):
+                parser.read_string(archive.read(name).decode())
+    return {section: dict(parser.items(section)) for section in parser.sections()}
+
+
+def _plugins(wheel: Wheel) -> list[Plugin]:
+    return [
+        Plugin(name=name, distribution=wheel.distribution, version=wheel.version, entry=entry.strip())
+        for name, entry in _entry_points(wheel).get(PLUGIN_GROUP, {}).items()
+    ]
