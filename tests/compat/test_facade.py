@@ -1,0 +1,347 @@
+"""The facade on real modules in a folder of their own, mostly in fresh processes: `once per process` is the promise."""
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HOME = """
+from perdure_compat import Moved, facade
+
+def still_here():
+    return "own"
+
+__getattr__, __dir__ = facade(
+    __name__,
+    {
+        "register": Moved("newhome:register_tool", since="0.3", removed_in="0.6", note="now keyword-only"),
+        "Deep": Moved("newhome:Outer.Inner", since="0.3", removed_in="0.6"),
+        "whole": Moved("newhome", since="0.4", removed_in="0.7"),
+        "lost": Moved("nowhere:at_all", since="0.4", removed_in="0.7"),
+    },
+)
+"""
+
+NEW = """
+print("newhome imported")
+
+def register_tool():
+    return "registered"
+
+class Outer:
+    class Inner:
+        pass
+"""
+
+REGISTER_WARNING = (
+    "oldhome.register is now newhome.register_tool, since oldhome 0.3 (now keyword-only); "
+    "the old name goes away in oldhome 0.6 (used by {user})"
+)
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run a program beside `oldhome` and `newhome` in a fresh interpreter; `more` are further modules."""
+
+    def run_program(program: str, *options: str, **more: str) -> "subprocess.CompletedProcess[str]":
+        modules = {"oldhome": HOME, "newhome": NEW, **more, "program": program}
+        for name, text in modules.items():
+            (tmp_path / f"{name}.py").write_text(textwrap.dedent(text))
+        return subprocess.run(
+            [sys.executable, *options, str(tmp_path / "program.py")],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    return run_program
+
+
+def succeeded(done: "subprocess.CompletedProcess[str]") -> str:
+    """Return what the program printed; it must have ended well and silently."""
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.proves("compat-lazy")
+def test_importing_a_facade_loads_no_target_and_nothing_of_weight(run: Run) -> None:
+    output = succeeded(
+        run(
+            """
+            import sys
+            before = set(sys.modules)
+            import oldhome
+            print(sorted(set(sys.modules) - before))
+            """
+        )
+    )
+    assert output == "['__future__', 'oldhome', 'perdure_compat']\n"
+
+
+@pytest.mark.proves("compat-lazy")
+def test_probing_an_unknown_name_or_listing_a_facade_imports_and_warns_nothing(run: Run) -> None:
+    output = succeeded(
+        run(
+            """
+            import sys, oldhome
+            before = set(sys.modules)
+            print(hasattr(oldhome, "registr"), hasattr(oldhome, "__path__"), "register" in dir(oldhome))
+            print(sorted(set(sys.modules) - before))
+            """,
+            "-Werror",
+        )
+    )
+    assert output == "False False True\n[]\n"
+
+
+@pytest.mark.proves("compat-same-object")
+def test_moved_names_give_the_targets_objects(run: Run) -> None:
+    output = succeeded(
+        run(
+            """
+            import pickle, oldhome, newhome
+            Inner = newhome.Outer.Inner
+            print(oldhome.register is newhome.register_tool, oldhome.Deep is Inner, oldhome.whole is newhome)
+            print(isinstance(Inner(), oldhome.Deep), pickle.dumps(oldhome.Deep) == pickle.dumps(Inner))
+            newhome.register_tool = "patched"
+            print(oldhome.register)
+            """,
+            "-Wignore",
+        )
+    )
+    assert output == "newhome imported\nTrue True True\nTrue True\npatched\n"
+
+
+@pytest.mark.proves("compat-warns-once", "compat-user-line")
+def test_every_way_to_use_a_name_warns_at_the_users_line_and_once(run: Run, tmp_path: Path) -> None:
+    done = run(
+        """
+        import oldhome
+        import plugin_one
+        import plugin_two
+        oldhome.register()
+        """,
+        plugin_one="""
+        # line 2
+
+        from oldhome import register
+        """,
+        plugin_two="""
+        from oldhome import register, Deep
+        """,
+    )
+    deep = "oldhome.Deep is now newhome.Outer.Inner, since oldhome 0.3; the old name goes away in oldhome 0.6"
+    assert (done.returncode, done.stdout) == (0, "newhome imported\n")
+    assert done.stderr == (
+        f"{tmp_path}/plugin_one.py:4: PerdureCompatWarning: {REGISTER_WARNING.format(user='plugin_one')}\n"
+        "  from oldhome import register\n"
+        f"{tmp_path}/plugin_two.py:2: PerdureCompatWarning: {deep} (used by plugin_two)\n"
+        "  from oldhome import register, Deep\n"
+    )
+
+
+@pytest.mark.proves("compat-user-line")
+def test_a_from_import_out_of_a_package_warns_once_at_the_users_line(run: Run, tmp_path: Path) -> None:
+    """For a package, importlib's handling of the from-list asks for the name first, from frames of its own."""
+    (tmp_path / "oldpackage").mkdir()
+    (tmp_path / "oldpackage" / "__init__.py").write_text(HOME)
+    done = run("\nfrom oldpackage import register\nprint(register())\n")
+    assert (done.returncode, done.stdout) == (0, "newhome imported\nregistered\n")
+    assert done.stderr == (
+        f"{tmp_path}/program.py:2: PerdureCompatWarning: "
+        + REGISTER_WARNING.format(user="__main__").replace("oldhome", "oldpackage")
+        + "\n  from oldpackage import register\n"
+    )
+
+
+@pytest.mark.proves("compat-warns-once")
+def test_the_warning_as_an_error_is_raised_at_every_use(run: Run) -> None:
+    output = succeeded(
+        run(
+            """
+            import oldhome
+            for _ in range(2):
+                try:
+                    oldhome.register
+                except FutureWarning as error:
+                    print(type(error).__name__, error)
+            try:
+                from oldhome import register
+            except FutureWarning as error:
+                print(type(error).__name__)
+            """,
+            "-Werror",
+        )
+    )
+    line = f"PerdureCompatWarning {REGISTER_WARNING.format(user='__main__')}\n"
+    assert output == f"newhome imported\n{line}{line}PerdureCompatWarning\n"
+
+
+@pytest.mark.proves("compat-warns-once")
+def test_eight_threads_at_once_give_one_warning_each_round(run: Run) -> None:
+    output = succeeded(
+        run(
+            """
+            import sys, threading, types, warnings
+            from perdure_compat import Moved, facade
+            sys.setswitchinterval(1e-6)
+            shown = []
+            warnings.simplefilter("always")
+            warnings.showwarning = lambda *a, **k: shown.append(a)
+            for round in range(200):
+                getter, _ = facade(f"home{round}", {"name": Moved("os:sep", since="1", removed_in="2")})
+                gate = threading.Barrier(8)
+                def use():
+                    gate.wait()
+                    getter("name")
+                threads = [threading.Thread(target=use) for _ in range(8)]
+                [t.start() for t in threads]
+                [t.join() for t in threads]
+            print(len(shown))
+            """
+        )
+    )
+    assert output == "200\n"
+
+
+@pytest.mark.proves("compat-warns-once")
+def test_a_handler_of_warnings_that_uses_the_name_itself_ends(run: Run) -> None:
+    output = succeeded(
+        run(
+            """
+            import oldhome, warnings
+            warnings.simplefilter("always")
+            warnings.showwarning = lambda *a, **k: print("shown", oldhome.register())
+            oldhome.register()
+            oldhome.register()
+            """
+        )
+    )
+    assert output == "newhome imported\nshown registered\n"
+
+
+@pytest.mark.proves("compat-warns-once")
+def test_a_target_that_cannot_be_imported_raises_its_own_error_and_does_not_warn(run: Run) -> None:
+    output = succeeded(
+        run(
+            """
+            import oldhome
+            try:
+                oldhome.lost
+            except ModuleNotFoundError as error:
+                print(error)
+            """
+        )
+    )
+    assert output == "No module named 'nowhere'\n"
+
+
+@pytest.mark.proves("compat-near-miss")
+def test_an_unknown_name_is_refused_with_the_nearest_known_one(run: Run) -> None:
+    done = run(
+        """
+        import oldhome
+        for name in ("regster", "still_her", "zzz", "__wrapped__"):
+            try:
+                getattr(oldhome, name)
+            except AttributeError as error:
+                print(error)
+        oldhome.regster
+        """
+    )
+    assert done.returncode == 1
+    assert done.stdout == (
+        "module 'oldhome' has no attribute 'regster'; did you mean 'register'?\n"
+        "module 'oldhome' has no attribute 'still_her'; did you mean 'still_here'?\n"
+        "module 'oldhome' has no attribute 'zzz'\n"
+        "module 'oldhome' has no attribute '__wrapped__'\n"
+    )
+    assert done.stderr.splitlines()[-1] == (
+        "perdure_compat.MovedNameError: module 'oldhome' has no attribute 'regster'; did you mean 'register'?"
+    )
+
+
+CHAINED = """
+from perdure_compat import Moved, facade
+
+log = globals().setdefault("log", [])
+live = "live"
+
+def __getattr__(name):
+    log.append(name)
+    if name == "dynamic":
+        return "from the module's own"
+    raise AttributeError(f"the module's own knows no {name}")
+
+def __dir__():
+    return ["live", "dynamic"]
+
+__getattr__, __dir__ = facade(
+    __name__,
+    {name: Moved("newhome:register_tool", since="0.3", removed_in="0.6") for name in ("register", "live")},
+)
+"""
+
+
+@pytest.mark.proves("compat-chains")
+def test_a_modules_own_names_and_hooks_keep_working_also_after_reloads(run: Run) -> None:
+    output = succeeded(
+        run(
+            """
+            import importlib, chained
+            for _ in range(3):
+                importlib.reload(chained)
+                chained.log.clear()
+                print(chained.live, "|", chained.dynamic, "|", chained.register(), "|", dir(chained), "|", chained.log)
+                try:
+                    chained.unknown
+                except AttributeError as error:
+                    print(error)
+            """,
+            "-Wignore",
+            chained=CHAINED,
+        )
+    )
+    line = "live | from the module's own | registered | ['dynamic', 'live', 'register'] | ['dynamic']\n"
+    assert output == "newhome imported\n" + (line + "the module's own knows no unknown\n") * 3
+
+
+@pytest.mark.proves("compat-chains")
+def test_a_reloaded_module_without_hooks_of_its_own_does_not_chain_to_its_old_facade(run: Run) -> None:
+    output = succeeded(
+        run(
+            """
+            import importlib, oldhome
+            for _ in range(2000):
+                importlib.reload(oldhome)
+            print(oldhome.register())
+            try:
+                oldhome.unknown
+            except AttributeError as error:
+                print(error)
+            """,
+            "-Wignore",
+        )
+    )
+    assert output == "newhome imported\nregistered\nmodule 'oldhome' has no attribute 'unknown'\n"
+
+
+@pytest.mark.proves("compat-same-object")
+def test_a_star_import_gives_what_the_old_all_gave(run: Run) -> None:
+    output = succeeded(
+        run(
+            """
+            from starred import *
+            print(register(), still_here())
+            """,
+            "-Wignore",
+            starred=HOME + '\n__all__ = ["register", "still_here"]\n',
+        )
+    )
+    assert output == "newhome imported\nregistered own\n"
