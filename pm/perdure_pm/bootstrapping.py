@@ -212,7 +212,7 @@ class Bootstrap:
         words = tuple(word for word in arguments if not word.startswith("-"))
         explicit = any(words[: len(verb)] == verb for verb in EXPLICIT)
         asked = "--no-lazy" in arguments or self.no_lazy
-        if not explicit and not lazy_allowed(self.layout, os.environ, asked or None):
+        if not explicit and not lazy_allowed(self.layout, os.environ, no_lazy=asked):
             refusal = LazyInstallRefused(
                 "PM's runtime must be rebuilt before it can do that, and lazy installs are off",
                 hint=f'"{self.layout.bin / "perdure-pm"}" self rebuild',
@@ -297,7 +297,7 @@ class Bootstrap:
             environment=self._environment(),
             directory=self.layout.home,
             timeout=timeout,
-            on_line=lambda line: sys.stderr.write(line + "\n"),
+            on_line=_relay,
         )
 
     def _call(self, command: Sequence[str | Path], directory: Path) -> int:
@@ -353,8 +353,8 @@ def main(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, Terminated) as stop:
         exit_code = EXIT_INTERRUPTED if isinstance(stop, KeyboardInterrupt) else EXIT_TERMINATED
         name = "interrupted" if isinstance(stop, KeyboardInterrupt) else "terminated"
-        error = PerdureError(f"{name}; what was selected is unchanged", hint="run the same command again")
-        _write_answer(verb, "failed", exit_code, {}, [{**error.to_json(), "code": name}], as_json=as_json)
+        fault = PerdureError(f"{name}; what was selected is unchanged", hint="run the same command again")
+        _write_answer(verb, "failed", exit_code, {}, [{**fault.to_json(), "code": name}], as_json=as_json)
         return exit_code
     except Exception as error:  # noqa: BLE001 - the one catch-all of this entry point
         traceback.print_exc()
@@ -369,7 +369,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    shared = argparse.ArgumentParser(add_help=False)
+    shared = _Parser(add_help=False)
     for setting in settings.SETTINGS:
         if setting.flag is None or setting.scope == settings.FOREIGN or setting.name in {"profile", "dry-run"}:
             continue
@@ -401,6 +401,10 @@ def _parser() -> argparse.ArgumentParser:
     for name, text in (("pm", "run perdure-pm from here"), ("rescue", "what a launcher calls when PM cannot start")):
         verbs.add_parser(name, help=text, allow_abbrev=False, add_help=False)
     return parser
+
+
+def _relay(line: str) -> None:
+    sys.stderr.write(line + "\n")
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -452,5 +456,5 @@ def _write_answer(
             sys.stderr.write(f"  try: {error['hint']}\n")
 
 
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
     raise Terminated

@@ -50,7 +50,7 @@ class Request(Protocol):
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """``settings``: flags by their name in model.settings; ``lazy``: whether nobody asked; the rest is the operation's."""
+        """``settings``: flags by name; ``lazy``: whether nobody asked for it; the rest is the operation's own."""
 
     @property
     def packages(self) -> Sequence[Any]:
@@ -85,7 +85,7 @@ def make_context(layout: Layout, request: Request, reporter: ports.Reporter) -> 
         python=None if values["python"] is None else str(values["python"]),
         packages=parse_registrations(list(request.packages)),
         lazy=request.arguments.get("lazy") is True,
-        lazy_allowed=lazy_allowed(layout, os.environ, no_lazy or None),
+        lazy_allowed=lazy_allowed(layout, os.environ, no_lazy=no_lazy),
         wait=values["no-wait"] is not True,
         dry_run=values["dry-run"] is True,
     )

@@ -1,7 +1,7 @@
 """Fetching one file, checked against its hash before it gets its name.
 
-Owns: http(s) and file addresses, proxies, certificates, retries, finding a file through a mirror's index, and the words in
-which an outage is told. Does not own: what is fetched. Standard library only, Python 3.9.
+Owns: http(s) and file addresses, proxies, certificates, retries, finding a file through a mirror's index, and the words
+in which an outage is told. Does not own: what is fetched. Standard library only, Python 3.9.
 """
 
 from __future__ import annotations
@@ -122,10 +122,10 @@ def find_on_index(package: str, file_name: str, network: Network) -> str:
     if file_name not in links:
         raise ArtefactMissing(
             f"the index {network.index_url} does not offer {file_name}",
-            hint="name an index that mirrors it with --index-url URL, or a directory that holds it with --wheelhouse DIR",
+            hint="name an index that mirrors it with --index-url URL, or a directory with it with --wheelhouse DIR",
             context={"file": file_name, "index": network.index_url},
         )
-    return urllib.parse.urljoin(base, links[file_name]).partition("#")[0]
+    return str(urllib.parse.urljoin(base, links[file_name])).partition("#")[0]
 
 
 class _Links(html.parser.HTMLParser):
@@ -146,7 +146,7 @@ def _opener(network: Network) -> urllib.request.OpenerDirector:
     if network.proxy is not None:
         handlers.append(urllib.request.ProxyHandler({"http": network.proxy, "https": network.proxy}))
     with contextlib.suppress(ImportError):  # a Python built without ssl still serves mirrors over http
-        import ssl  # noqa: PLC0415
+        import ssl
 
         try:
             context = ssl.create_default_context(

@@ -1,9 +1,9 @@
 """uv: the only module that knows its flags, its environment, and how to read its answers.
 
-Owns: command lines, the scrubbed environment, sorting uv's failures into PM's errors. Does not own: what is built (ops).
-Measured traps it keeps to (uv 0.13): `uv sync --frozen` ignores another index, so locks are exported and installed with
-hashes; `--no-config` alone does not silence UV_* variables; with pyvenv.cfg gone uv writes into the base interpreter; in a
-path with a newline uv compiles nothing, so byte code is compiled by the interpreter itself.
+Owns: command lines, the scrubbed environment, sorting uv's failures into PM's errors. Does not own: what is built
+(ops). Measured traps it keeps to (uv 0.13): `uv sync --frozen` ignores another index, so locks are exported and
+installed with hashes; `--no-config` alone does not silence UV_* variables; with pyvenv.cfg gone uv writes into the base
+interpreter; in a path with a newline uv compiles nothing, so byte code is compiled by the interpreter itself.
 
 Standard library only, Python 3.9.
 """
@@ -77,15 +77,15 @@ class Uv:
             )
         return wheels[0]
 
-    def export(self, project: Path, python: Path, *, groups: Sequence[str] = (), no_project: bool = False) -> str:
-        """Return the requirements, pinned and hashed, that the lock of `project` holds for its dependencies and `groups`.
+    def export(self, project: Path, python: Path, *, groups: Sequence[str] = ()) -> str:
+        """Return the requirements, pinned and hashed, that a project's lock holds for its dependencies and `groups`.
 
         Packages from the project's own tree are left out; markers stay as the lock has them.
         """
         arguments: list[str | Path] = ["export", "--frozen", "--no-header", "--no-annotate", "--no-emit-local"]
         arguments += ["--no-default-groups", "--offline", "--project", project, "--python", python]
         for group in groups:
-            arguments += ["--only-group" if no_project else "--group", group]
+            arguments += ["--group", group]
         return self._uv(arguments, f"reading {project / 'uv.lock'}").stdout
 
     def make_environment(self, path: Path, python: Path) -> None:
@@ -95,7 +95,7 @@ class Uv:
         )
 
     def install(self, environment: Path, requirements: Path) -> None:
-        """Have exactly the hashed requirements of the file installed in the new environment; nothing is built from source."""
+        """Have exactly the hashed requirements of the file installed; nothing is built from source."""
         if not (environment / "pyvenv.cfg").is_file():
             raise IntegrityFault(
                 f"{environment} has no pyvenv.cfg: uv would install into the interpreter behind it",

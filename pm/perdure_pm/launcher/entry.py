@@ -1,7 +1,7 @@
 """Starts PM's command line in the runtime that this file was copied into, or hands over to the seed that rebuilds it.
 
-Owns: noticing, before anything of PM is imported, that the runtime is damaged. Does not own: the rebuild. It stands alone:
-whatever it would import from PM could be what is broken.
+Owns: noticing, before anything of PM is imported, that the runtime is damaged. Does not own: the rebuild. It stands
+alone: whatever it would import from PM could be what is broken.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def rescue(runtime: str, problem: str) -> None:
     python = getattr(sys, "_base_executable", None) or sys.executable
     command = [python, "-I", bootstrap, "--home", home, "rescue", *sys.argv[1:]]
     if os.name == "nt":
-        import subprocess  # noqa: PLC0415 - Windows has no exec that keeps the console waiting
+        import subprocess  # only here: Windows has no exec that keeps the console waiting
 
         sys.exit(subprocess.call(command))
     os.execv(python, command)
@@ -62,7 +62,7 @@ def start() -> None:
     problem = find_problem(runtime)
     if not problem:
         try:
-            from perdure_pm.cli import main  # noqa: PLC0415 - only after the check
+            from perdure_pm.cli import main  # only after the check
         except Exception as error:  # noqa: BLE001 - whatever a damaged module raises
             problem = f"it cannot be imported ({type(error).__name__}: {error})"
         else:

@@ -1,7 +1,7 @@
 """What PM reads from a uv.lock without a TOML parser.
 
-Owns: finding the artefacts of one package in a lock as uv writes it (Python 3.9 has no tomllib), and choosing the one for
-a machine. Does not own: resolving or installing. Standard library only, Python 3.9.
+Owns: finding the artefacts of one package in a lock as uv writes it (Python 3.9 has no tomllib), and choosing the one
+for a machine. Does not own: resolving or installing. Standard library only, Python 3.9.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The one builder: PM's own runtime, the app's generations, tool packages and test environments come from here.
 
-Owns: wheels from source trees, environments from hashed requirements, byte code. Does not own: where a thing is published,
-nor what is in it. Online, mirror, wheelhouse and offline differ only in the arguments that adapters.uv gives to uv.
+Owns: wheels from source trees, environments from hashed requirements, byte code. Does not own: where a thing is
+published, nor what is in it. Online, mirror, wheelhouse and offline differ only in the arguments that adapters.uv gives
+to uv.
 
 Standard library only, Python 3.9.
 """

@@ -1,7 +1,7 @@
 """Install: have the host and the profile's plugins published as they are wanted.
 
-Owns: finding out what is wanted (the request, config.yaml, the profile's config.yaml, else what was there) and, after the
-commit, writing down an intent that the request changed. Does not own: publication (publish), releases (release).
+Owns: finding out what is wanted (the request, config.yaml, the profile's config.yaml, else what was there) and, after
+the commit, writing down an intent that the request changed. Does not own: publication (publish), releases (release).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def install(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         profile_file = load_file(layout, layout.profile_config(context.profile))
         config = parse_home_config(home_file.document)
         profile = parse_profile_config(profile_file.document)
-        mirror_policy(context.filesystem, layout, config.lazy, config_digest=home_file.digest)
+        mirror_policy(context.filesystem, layout, lazy=config.lazy, config_digest=home_file.digest)
         chosen = profile.plugins if profile_file.text.strip() else None
         source, notices = _find_source(context, asked or config.host_checkout)
 
@@ -121,7 +121,7 @@ def _want(release: Release, chosen: tuple[str, ...] | None, interpreter: Interpr
         raise UsageFault(f"{release.name} has an unreadable requires-python: {error}") from error
     if not fits:
         raise InterpreterMissing(
-            f"{release.name} {release.version} needs Python {release.requires_python}, and this is {interpreter.version}",
+            f"{release.name} {release.version} needs Python {release.requires_python}; this is {interpreter.version}",
             hint="name another interpreter with --python PATH",
         )
     return Wanted(release=release, plugins=_select(release, chosen), interpreter=interpreter)
@@ -178,7 +178,7 @@ def _write_intent(
                 save_text(context.filesystem, file, text)
     config = load_file(context.layout, context.layout.config)
     lazy = parse_home_config(config.document).lazy
-    mirror_policy(context.filesystem, context.layout, lazy, config_digest=config.digest)
+    mirror_policy(context.filesystem, context.layout, lazy=lazy, config_digest=config.digest)
 
 
 def _tell_wait(context: Context, holder: str) -> None:

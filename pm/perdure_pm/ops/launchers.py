@@ -1,7 +1,7 @@
 """The commands in a home's bin directory.
 
-Owns: writing launchers from the templates in perdure_pm/launcher. Does not own: what they start; they read a pointer and
-exec, take no mutex, resolve nothing and never install.
+Owns: writing launchers from the templates in perdure_pm/launcher. Does not own: what they start; they read a pointer
+and exec, take no mutex, resolve nothing and never install.
 
 Standard library only, Python 3.9.
 """

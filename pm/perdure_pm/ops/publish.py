@@ -1,9 +1,9 @@
 """Publication: the only way what a profile runs changes.
 
 Read top to bottom it is the protocol: what is wanted is compared with what is there; a candidate is built at its final
-path beside everything else; its contents are checked and the host is started in it; it is sealed by its record; then one
-durable write of the pointer is the commit. Owns: that order. Does not own: what is wanted (install), how an environment is
-built (build), the receipt and the mutex (worker, install).
+path beside everything else; its contents are checked and the host is started in it; it is sealed by its record; then
+one durable write of the pointer is the commit. Owns: that order. Does not own: what is wanted (install), how an
+environment is built (build), the receipt and the mutex (worker, install).
 
 Keeps: pm-pointer-last, pm-sealed-before-selected, pm-health-before-commit.
 """
@@ -216,7 +216,7 @@ def _packages(environment: Path) -> list[dict[str, str]]:
 
 
 def _check_health(wanted: Wanted, path: Path) -> None:
-    """Start the host in the candidate, and have it load every selected plugin, in one process of its own interpreter."""
+    """Start the host in the candidate, with every selected plugin, under its own interpreter."""
     python = environment_python(path / "venv")
     for command in wanted.release.commands:
         script = environment_scripts(path / "venv") / command

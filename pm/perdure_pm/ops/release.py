@@ -1,8 +1,8 @@
 """A host's release: its wheels and its lock, taken from a checkout once and kept in the store.
 
-Owns: what of a checkout counts, its digest, building its wheels, reading their entry points. Does not own: which release a
-generation uses (install), nor environments (build). A release outlives its checkout: everything a generation needs of the
-host is in it.
+Owns: what of a checkout counts, its digest, building its wheels, reading their entry points. Does not own: which
+release a generation uses (install), nor environments (build). A release outlives its checkout: everything a generation
+needs of the host is in it.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ def digest_checkout(checkout: Path) -> str:
     Raises:
         UsageFault: it is not the checkout of a project with a lock.
     """
-    project = _load_project(checkout)
+    _load_project(checkout)
     members: dict[str, Path] = {"uv.lock": checkout / "uv.lock"}
-    for folder in _local_projects(checkout, project):
+    for folder in _local_projects(checkout):
         for path in _project_members(folder):
             members[path.relative_to(checkout).as_posix()] = path
     return hash_tree(members)[:12]
@@ -118,7 +118,7 @@ def ensure_release(
     folder = layout.release(digest)
     if folder.exists():  # what a killed build left, or what was damaged since
         filesystem.remove_tree(folder)
-    wheels = build_wheels(uv, filesystem, layout, _local_projects(checkout, project), folder, python)
+    wheels = build_wheels(uv, filesystem, layout, _local_projects(checkout), folder, python)
     name = str(project["project"]["name"]).lower().replace("_", "-")
     host = next(wheel for wheel in wheels if wheel.distribution == name)
     groups = [BUNDLE_GROUP] if BUNDLE_GROUP in project.get("dependency-groups", {}) else []
@@ -169,7 +169,7 @@ def _load_project(checkout: Path) -> dict[str, Any]:
     return project
 
 
-def _local_projects(checkout: Path, project: dict[str, Any]) -> list[Path]:
+def _local_projects(checkout: Path) -> list[Path]:
     """Return the source trees that the lock takes from the checkout itself, the host's own first."""
     lock = tomllib.loads((checkout / "uv.lock").read_text(encoding="utf-8"))
     folders = {checkout}
@@ -189,7 +189,7 @@ def _local_projects(checkout: Path, project: dict[str, Any]) -> list[Path]:
 
 
 def _project_members(folder: Path) -> Iterable[Path]:
-    """Return what of a project's tree gets into its wheel: the module for uv_build, else all but caches and VCS data."""
+    """Return what of a project gets into its wheel: for uv_build the module, else all but caches and VCS data."""
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
     yield folder / "pyproject.toml"
     if project.get("build-system", {}).get("build-backend") != "uv_build":

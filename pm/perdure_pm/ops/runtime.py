@@ -3,8 +3,8 @@
 Owns: the uv binary, the choice of an interpreter, the seed, building and selecting a runtime, and the question whether
 the present one is sound. Does not own: what PM does with it.
 
-Keeps: a runtime is complete before `pm/current` names it; an unchanged runtime is selected again without a write; an old
-runtime stays for the workers that run from it.
+Keeps: a runtime is complete before `pm/current` names it; an unchanged runtime is selected again without a write; an
+old runtime stays for the workers that run from it.
 
 Standard library only, Python 3.9: this runs before there is a runtime.
 """
@@ -66,7 +66,10 @@ FALLBACK_PYTHON = "3.13"
 PROJECTS = ("compat", "pm")
 """The source trees that a runtime is built from, below a checkout or a seed."""
 PROBE_SECONDS = 60.0
-_PROBE = "from perdure_pm.cli import main; import perdure_pm.worker, perdure_pm.composition, perdure_compat, click, packaging, rich, ruamel.yaml"
+_PROBE = (
+    "from perdure_pm.cli import main; import perdure_pm.worker, perdure_pm.composition; "
+    "import perdure_compat, click, packaging, rich, ruamel.yaml"
+)
 
 
 @dataclass(frozen=True)
@@ -132,8 +135,8 @@ def find_usable_runtime(layout: Layout, *, source: Path, python: str | None = No
     Args:
         layout: the home.
         source: a checkout, or a seed.
-        python: the base interpreter that the user asked for; without it the present runtime's is as good as any, so that
-            two entry points with different interpreters do not rebuild in turns.
+        python: the base interpreter that the user asked for; without it the present runtime's is as good as any, so
+            that two entry points with different interpreters do not rebuild in turns.
 
     Raises:
         IntegrityFault: `source` is neither.
@@ -227,7 +230,7 @@ def build_runtime(
 def ensure_uv(
     layout: Layout, filesystem: ports.Filesystem, reporter: ports.Reporter, *, lock: Path, network: Network
 ) -> Path:
-    """Have the uv that `lock` names, and return its path: bytes checked against the lock, also when it was there already."""
+    """Have the uv that `lock` names, checked against the lock also when it was there already, and return its path."""
     tool = parse_locked_tool(lock.read_text(encoding="utf-8"), "uv")
     artefact = choose_wheel(tool, sys.platform, platform.machine())
     binary = layout.uv(tool.version)
@@ -306,8 +309,8 @@ def choose_interpreter(
         return ask_interpreter(uv.install_interpreter(request), bare_environment())
     except PerdureError as error:
         raise InterpreterMissing(
-            f"Python {MINIMUM[0]}.{MINIMUM[1]} or newer is needed, this is {sys.version.split()[0]}, and uv could not bring "
-            f"in {request}: {error.summary}",
+            f"Python {MINIMUM[0]}.{MINIMUM[1]} or newer is needed, this is {sys.version.split()[0]}, "
+            f"and uv could not bring in {request}: {error.summary}",
             hint="name an installed one with --python PATH, or a list of downloads with --python-downloads URL",
             context=error.context,
             retry=error.retry,
@@ -373,9 +376,9 @@ def _still_is(recorded: Mapping[str, Any]) -> bool:
     """Return whether the recorded interpreter is still there in the recorded version."""
     running = running_interpreter()
     if str(running.path) == recorded["path"]:
-        return running.version == recorded["version"]
+        return bool(running.version == recorded["version"])
     with contextlib.suppress(PerdureError, OSError):
-        return ask_interpreter(Path(recorded["path"]), bare_environment()).version == recorded["version"]
+        return ask_interpreter(Path(recorded["path"]), bare_environment()).version == str(recorded["version"])
     return False
 
 

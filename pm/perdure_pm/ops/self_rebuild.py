@@ -1,6 +1,7 @@
 """Self rebuild: PM's own runtime built anew from its seed, beside the one that runs this.
 
-Owns: the verb. Does not own: building (runtime). The old runtime stays, for this process and every other that runs from it.
+Owns: the verb. Does not own: building (runtime). The old runtime stays, for this process and every other that runs from
+it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.runtime import build_runtime, load_runtime, seed_source
 
 
-def rebuild_self(context: Context, arguments: Mapping[str, Any]) -> Outcome:
+def rebuild_self(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
     """Have a fresh runtime of the seed selected.
 
     Raises:

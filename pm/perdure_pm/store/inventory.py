@@ -1,7 +1,8 @@
 """What files a built environment has, and whether they are what their distributions say.
 
 Owns: taking, saving and comparing inventories; checking RECORD files. Does not own: what is done about a deviation.
-Metadata proves nothing (after a kill and a clean re-run, `uv pip check` passed with 687 files wrong), so contents are read.
+Metadata proves nothing (after a kill and a clean re-run, `uv pip check` passed with 687 files wrong), so contents are
+read.
 
 Standard library only, Python 3.9.
 """
@@ -111,7 +112,7 @@ def find_size_changes(root: Path, inventory: Inventory) -> list[Finding]:
 
 
 def find_record_deviations(site_packages: Path) -> list[Finding]:
-    """Return every file that is not what the RECORD of its distribution says, and every path that two own differently."""
+    """Return the files that differ from their distribution's RECORD, and the paths that two own differently."""
     findings: list[Finding] = []
     owners: dict[str, tuple[str, str]] = {}
     for info in sorted(site_packages.glob("*.dist-info")):
