@@ -42,6 +42,10 @@ IDLE_DEADLINE = 120.0
 GRACE_SECONDS = 10.0
 """How long a cancelled worker may take to clean up before its tree is killed."""
 
+CALLBACK_NAMES: tuple[str, ...] = ("before_publish", "progress", "published", "rolled_back")
+"""What a caller may register: `before_publish` may refuse by raising, the others inform. `progress` is served by the
+client from `progress` frames and never asked for on the wire."""
+
 STATUSES = ("ok", "noop", "refused", "failed", "cancelled")
 """What a `result` can say."""
 

@@ -395,12 +395,13 @@ def write_all(file: IO[bytes], data: bytes, timeout: float) -> None:
         TimeoutError: the reader took nothing for `timeout` seconds (Windows cannot tell, and waits).
         OSError: the reader is gone.
     """
+    rest = memoryview(data)
     if sys.platform == "win32":
-        file.write(data)
+        while rest:
+            rest = rest[file.write(rest) :]
         return
     handle = file.fileno()
     os.set_blocking(handle, False)
-    rest = memoryview(data)
     while rest:
         try:
             rest = rest[os.write(handle, rest) :]
