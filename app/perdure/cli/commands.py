@@ -12,7 +12,7 @@ from perdure import __version__
 from perdure.cli.doctor import diagnose
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
-from perdure.domain.errors import EXIT_USAGE, ToolUnknown, UsageFault
+from perdure.domain.errors import EXIT_FOUND, EXIT_USAGE, ToolUnknown, UsageFault
 from perdure.domain.json_value import JsonValue
 from perdure.domain.tool import Tool
 from perdure.pm_link import hand_over
@@ -80,9 +80,10 @@ def doctor(session: Session) -> Answer:
 
 
 @perdure.command()
+@click.option("--check", is_flag=True, help="Exit 3 when a plugin failed; pm asks so before it selects a generation.")
 @_json_option
 @click.pass_obj
-def plugins(session: Session) -> Answer:
+def plugins(session: Session, check: bool) -> Answer:
     """Show what is loaded in this process, with load times and failures."""
     manager = session.load(session.installation.load_boot())
     offered = manager.tools()
@@ -120,6 +121,7 @@ def plugins(session: Session) -> Answer:
             "failures": [failure.to_json() for failure in manager.failures],
         },
         text=printable("\n".join(lines)),
+        exit_code=EXIT_FOUND if check and manager.failures else 0,
     )
 
 
