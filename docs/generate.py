@@ -9,10 +9,14 @@ writes that side's blocks only. The tests call this module, in both environments
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -47,6 +51,8 @@ def app_blocks() -> list[Block]:
     return [
         Block("errors.md", "app-exit-codes", lambda: exit_codes("perdure.domain.errors")),
         Block("errors.md", "app-errors", lambda: errors("perdure.domain.errors")),
+        Block("plugin-api.md", "app-api", api),
+        Block("plugin-api.md", "app-hooks", hooks),
         Block("command-line.md", "app-commands", lambda: commands("perdure.cli.commands", "perdure", APP_COMMAND)),
     ]
 
@@ -96,6 +102,53 @@ def commands(module: str, name: str, program: str) -> str:
     """Return one section for each command of a program, as click knows it."""
     root: click.Command = getattr(importlib.import_module(module), name)
     return "\n\n".join(_section(words, command) for words, command in _walk(root, [program]))
+
+
+def api() -> str:
+    """Return the table of what a plugin may import."""
+    module = importlib.import_module("perdure.api")
+    rows = []
+    for name in module.__all__:
+        found = getattr(module, name)
+        own = inspect.getdoc(found) if inspect.isclass(found) else None
+        rows.append([f"`{name}`", own.splitlines()[0] if own else _sentence_about(module, name)])
+    return _table(["name", "is"], rows)
+
+
+def hooks() -> str:
+    """Return one section for each hook, from its signature and docstring."""
+    module = importlib.import_module("perdure.hookspecs")
+    sections = []
+    for name, function in inspect.getmembers(module, inspect.isfunction):
+        if hasattr(function, "perdure_spec"):
+            signature = re.sub(
+                r"\b(?:perdure|collections)\.[a-z_.]+\.", "", str(inspect.signature(function)).replace("'", "")
+            )
+            sections.append(
+                f"### {name}\n\n```python\ndef {name}{signature}\n```\n\n{_prose(inspect.getdoc(function) or '')}"
+            )
+    return "\n\n".join(sections)
+
+
+def _sentence_about(module: ModuleType, name: str) -> str:
+    """Return the sentence about a name that is no class: the string below it, else what its own module says it owns."""
+    body = ast.parse(inspect.getsource(module)).body
+    for node, following in itertools.pairwise(body):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(getattr(target, "id", None) == name for target in targets) and isinstance(following, ast.Expr):
+            return str(ast.literal_eval(following.value)).splitlines()[0]
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and node.module and name in {alias.name for alias in node.names}:
+            return (importlib.import_module(node.module).__doc__ or "").splitlines()[0]
+    raise ValueError(f"{module.__name__} has no {name}")
+
+
+def _prose(text: str) -> str:
+    """Return a docstring as markdown: its Google sections become paragraphs."""
+    text = re.sub(r"^(Args|Returns|Raises):\n", r"*\1*\n\n", text, flags=re.MULTILINE)
+    return re.sub(
+        r"^    (\w+): ", r"- `\1`: ", re.sub(r"^    (?!\w+: )", "", text, flags=re.MULTILINE), flags=re.MULTILINE
+    )
 
 
 def _walk(command: click.Command, words: list[str]) -> Iterator[tuple[list[str], click.Command]]:
