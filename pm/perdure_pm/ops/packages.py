@@ -1,0 +1,308 @@
+"""Custom packages: have what a caller registered in the store, hash-checked, and on the host's PATH by a launcher.
+
+Owns: which registrations have work, realising one beside the others, and exposing all of them last. Does not own: the form
+of a registration (model.registration), fetching and unpacking (adapters), environments (build).
+
+A package lies at ``store/packages/<name>-<version>-<sha12>``: another hash is another directory, so what is there is
+never changed, and a failure keeps what its launcher starts. The launchers are the commit. Invariants:
+package-hash-checked, package-failure-keeps-old, package-sits-out, lazy-refused-before-fetch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perdure_pm.adapters import archives, download
+from perdure_pm.adapters.interpreter import target_name
+from perdure_pm.adapters.mutex import held
+from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.errors import LazyInstallRefused, RegistrationInvalid, UsageFault
+from perdure_pm.model.registration import (
+    HINT,
+    RegisteredArtefact,
+    Registration,
+    choose_artefact,
+    explain_absence,
+)
+from perdure_pm.ops.build import build_tool_environment
+from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.launchers import write_command_launcher
+from perdure_pm.ops.runtime import choose_interpreter, ensure_uv, seed_source
+from perdure_pm.store.layout import Layout, environment_scripts, relative_to_home
+
+SCHEMA = 1
+UNFINISHED = ".building-"
+STEP_BYTES = 1 << 20
+"""The least number of bytes between two reports of a download."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Package:
+    """A registration that is for this machine."""
+
+    place: str
+    """Where it stands in the request, for faults."""
+    registration: Registration
+    artefact: RegisteredArtefact | None
+    path: Path
+
+    @property
+    def targets(self) -> dict[str, Path]:
+        """The files that its commands start."""
+        folder = self.path / "files"
+        suffix = ""
+        if self.registration.kind == "python-tool":
+            folder = environment_scripts(self.path / "venv")
+            suffix = ".exe" if sys.platform == "win32" else ""
+        return {name: folder / (path + suffix) for name, path in self.registration.commands.items()}
+
+
+def install_packages(context: Context, arguments: Mapping[str, Any]) -> Outcome:
+    """Have every registered package that is for this machine in the store and on the host's PATH.
+
+    Args:
+        context: the world; `packages` are the registrations.
+        arguments: none.
+
+    Raises:
+        LazyInstallRefused: something would have to be fetched that nobody asked for; nothing was.
+        RegistrationInvalid: a command's name belongs to another, or an archive lacks an executable.
+        ArtefactMissing, NetworkUnreachable, IntegrityFault: what was registered could not be had as registered.
+        OperationVetoed: the caller's `before_publish` refused; nothing is exposed.
+    """
+    if arguments:
+        raise UsageFault(f"package-install takes no arguments, only packages; not {', '.join(sorted(arguments))}")
+    layout = context.layout
+    with held(layout, "package-install", wait=context.wait, on_wait=lambda holder: _tell_wait(context, holder)):
+        packages, absent = _choose(context)
+        for package in packages:
+            _refuse_taken_commands(layout, package)
+        missing = [package for package in packages if not _is_realised(package)]
+        hidden = [package for package in packages if not _is_exposed(layout, package)]
+        work = {package.path.name for package in (*missing, *hidden)}
+        data: dict[str, Any] = {
+            "packages": [
+                {
+                    "name": package.registration.name,
+                    "version": package.registration.version,
+                    "status": "installed" if package.path.name in work else "current",
+                    "commands": sorted(package.registration.commands),
+                }
+                for package in packages
+            ]
+            + absent
+        }
+        if not work or context.dry_run:
+            return Outcome(status="ok" if work else "noop", data=data)
+        if missing and context.lazy and not context.lazy_allowed:
+            names = ", ".join(f"{entry.registration.name} {entry.registration.version}" for entry in missing)
+            raise LazyInstallRefused(
+                f"{names} would have to be fetched, which nobody asked for, and lazy installs are off",
+                hint=f'"{layout.bin / "perdure-pm"}" config set install.lazy true',
+                context={"packages": names},
+            )
+        _remove_unfinished(context)
+        for package in missing:
+            _realise(context, package)
+        context.filesystem.flush(layout.packages)
+        context.reporter.callback("before_publish", data)
+        context.reporter.committed()
+        # The commit. A crash before a launcher is written leaves the old one, or none; the next call writes the rest.
+        for package in packages:
+            _expose(context, package)
+        context.reporter.callback("published", data)
+        return Outcome(status="ok", data=data)
+
+
+def _choose(context: Context) -> tuple[list[_Package], list[dict[str, Any]]]:
+    """Return the packages for this machine, and what to tell of those that sit out."""
+    target = target_name()
+    packages: list[_Package] = []
+    absent: list[dict[str, Any]] = []
+    for index, registration in enumerate(context.packages):
+        artefact = choose_artefact(registration, target)
+        if registration.kind == "archive" and artefact is None:
+            reason = explain_absence(registration, target)
+            absent.append(
+                {"name": registration.name, "version": registration.version, "status": "sat-out", "reason": reason}
+            )
+            context.reporter.progress("packages", f"sits out: {reason}")
+            continue
+        digest = artefact.sha256 if artefact is not None else _digest_requirement(registration)
+        packages.append(
+            _Package(
+                place=f"packages[{index}]",
+                registration=registration,
+                artefact=artefact,
+                path=context.layout.packages / f"{registration.name}-{registration.version}-{digest[:12]}",
+            )
+        )
+    return packages, absent
+
+
+def _digest_requirement(registration: Registration) -> str:
+    return hashlib.sha256(_requirement(registration).encode()).hexdigest()
+
+
+def _requirement(registration: Registration) -> str:
+    return " ".join([registration.requirement or "", *(f"--hash={value}" for value in sorted(registration.hashes))])
+
+
+# What is there
+
+
+def _is_realised(package: _Package) -> bool:
+    return _load_name(package.path) is not None and all(path.is_file() for path in package.targets.values())
+
+
+def _is_exposed(layout: Layout, package: _Package) -> bool:
+    return all(
+        f"{relative_to_home(layout, target)}" in _read_launcher(layout, name)
+        for name, target in package.targets.items()
+    )
+
+
+def _refuse_taken_commands(layout: Layout, package: _Package) -> None:
+    """Refuse a command whose launcher starts something else than this package: the host, PM, or another package."""
+    inside = f"{relative_to_home(layout, layout.packages)}/"
+    for name in package.registration.commands:
+        text = _read_launcher(layout, name)
+        if not text:
+            continue
+        _, found, rest = text.partition(inside)
+        owner = _load_name(layout.packages / rest.partition("/")[0]) if found else "the host"
+        if owner not in {None, package.registration.name}:
+            raise RegistrationInvalid(
+                f"{package.place}.executables: the command {name} belongs to {owner} already",
+                hint=HINT,
+                context={"faults": [f"{package.place}.executables"], "command": name, "owner": owner},
+            )
+
+
+def _read_launcher(layout: Layout, name: str) -> str:
+    path = layout.bin / (f"{name}.cmd" if sys.platform == "win32" else name)
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").replace("\\", "/")
+    except OSError:
+        return ""
+
+
+def _load_name(path: Path) -> str | None:
+    """Return the name in a package's record, or None where it is not whole: the record comes with the rename."""
+    try:
+        record = json.loads((path / "record.json").read_bytes())
+        return str(record["name"]) if record["schema"] == SCHEMA else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+# Realising
+
+
+def _realise(context: Context, package: _Package) -> None:
+    """Have the package's directory, built beside it and renamed; what lay there incomplete goes to the trash."""
+    layout, filesystem, registration = context.layout, context.filesystem, package.registration
+    filesystem.make_directories(layout.packages)
+    building = layout.packages / f"{UNFINISHED}{secrets.token_hex(6)}"
+    filesystem.make_directories(building)
+    try:
+        if package.artefact is not None:
+            _fetch_archive(context, package, package.artefact, building)
+        else:
+            uv = _make_uv(context)
+            python = choose_interpreter(layout, uv, context.reporter, context.environ, context.python).path
+            context.reporter.progress("packages", f"building {registration.name} {registration.version}")
+            build_tool_environment(
+                uv, context.network, building / "venv", _requirement(registration), python, filesystem
+            )
+        for name, target in package.targets.items():
+            built = building / target.relative_to(package.path)
+            if not built.is_file():
+                raise RegistrationInvalid(
+                    f"{package.place}.executables: {registration.name} {registration.version} has no {name}",
+                    hint=HINT,
+                    context={"faults": [f"{package.place}.executables"], "command": name},
+                )
+            if package.artefact is not None:
+                built.chmod(0o755)  # an archive made on Windows knows no such bit
+        record = {
+            "schema": SCHEMA,
+            "name": registration.name,
+            "version": registration.version,
+            "kind": registration.kind,
+            "requirement": _requirement(registration) if package.artefact is None else None,
+            "sha256": package.artefact.sha256 if package.artefact is not None else None,
+            "executables": list(registration.executables),
+        }
+        filesystem.write_durable(building / "record.json", json.dumps(record, indent=1).encode())
+        filesystem.make_read_only(building)
+        filesystem.flush(building)
+        if package.path.exists():
+            filesystem.make_directories(layout.trash)
+            package.path.chmod(0o755)  # a directory gives up its name only to one who may write it
+            filesystem.rename(package.path, layout.trash / f"{package.path.name}-{secrets.token_hex(6)}")
+        # A crash before this line leaves garbage that the next call removes; after it, a package without a launcher.
+        filesystem.rename(building, package.path)
+    except BaseException:
+        filesystem.remove_tree(building)
+        raise
+
+
+def _fetch_archive(context: Context, package: _Package, artefact: RegisteredArtefact, building: Path) -> None:
+    registration = package.registration
+    url = artefact.url if artefact.url is not None else Path(artefact.path or "").as_uri()
+    context.reporter.progress("packages", f"fetching {registration.name} {registration.version}")
+    archive = building / "archive"
+    download.fetch(
+        url,
+        archive,
+        sha256=artefact.sha256,
+        network=context.network,
+        on_progress=_fetch_reporter(context, registration),
+    )
+    context.reporter.progress("packages", f"unpacking {registration.name} {registration.version}")
+    archives.unpack(archive, building / "files", on_member=context.reporter.heartbeat)
+    archive.unlink()
+
+
+def _fetch_reporter(context: Context, registration: Registration) -> Callable[[int, int | None], None]:
+    reported = 0
+
+    def report(done: int, total: int | None) -> None:
+        nonlocal reported
+        if done - reported >= STEP_BYTES or done == total:
+            reported = done
+            context.reporter.progress("packages", f"fetching {registration.name}", done=done, total=total)
+
+    return report
+
+
+def _expose(context: Context, package: _Package) -> None:
+    for name, target in package.targets.items():
+        relative = relative_to_home(context.layout, target)
+        if relative is not None:
+            write_command_launcher(context.filesystem, context.layout, name, relative)
+
+
+def _remove_unfinished(context: Context) -> None:
+    """Remove what a killed call left; under the mutex, so nobody is building it."""
+    if context.layout.packages.is_dir():
+        for path in sorted(context.layout.packages.glob(f"{UNFINISHED}*")):
+            context.filesystem.remove_tree(path)
+
+
+def _make_uv(context: Context) -> Uv:
+    lock = seed_source(context.layout) / "pm" / "uv.lock"
+    binary = ensure_uv(context.layout, context.filesystem, context.reporter, lock=lock, network=context.network)
+    return Uv(binary, context.layout, context.network, context.environ, on_tick=context.reporter.heartbeat)
+
+
+def _tell_wait(context: Context, holder: str) -> None:
+    context.reporter.progress("mutex", f"waiting for another operation: {holder}")
