@@ -1,11 +1,11 @@
 """Custom packages: have what a caller registered in the store, hash-checked, and on the host's PATH by a launcher.
 
-Owns: which registrations have work, realising one beside the others, and exposing all of them last. Does not own: the form
-of a registration (model.registration), fetching and unpacking (adapters), environments (build).
+Owns: which registrations have work, realising one beside the others, and exposing all of them last. Does not own: the
+form of a registration (model.registration), fetching and unpacking (adapters), environments (build).
 
 A package lies at ``store/packages/<name>-<version>-<sha12>``: another hash is another directory, so what is there is
 never changed, and a failure keeps what its launcher starts. The launchers are the commit. Invariants:
-package-hash-checked, package-failure-keeps-old, package-sits-out, lazy-refused-before-fetch.
+package-hash-checked, package-failure-keeps-old, package-sits-out, package-lazy-refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from perdure_pm.model.registration import (
     choose_artefact,
     explain_absence,
 )
-from perdure_pm.ops.build import build_tool_environment
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.launchers import write_command_launcher
 from perdure_pm.ops.runtime import choose_interpreter, ensure_uv, seed_source
@@ -99,8 +98,10 @@ def install_packages(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             ]
             + absent
         }
-        if not work or context.dry_run:
-            return Outcome(status="ok" if work else "noop", data=data)
+        if not work:
+            return Outcome(status="noop", data=data)
+        if context.dry_run:
+            return Outcome(status="ok", data={**data, "dry_run": True})
         if missing and context.lazy and not context.lazy_allowed:
             names = ", ".join(f"{entry.registration.name} {entry.registration.version}" for entry in missing)
             raise LazyInstallRefused(
@@ -164,7 +165,7 @@ def _is_realised(package: _Package) -> bool:
 
 def _is_exposed(layout: Layout, package: _Package) -> bool:
     return all(
-        f"{relative_to_home(layout, target)}" in _read_launcher(layout, name)
+        f'/{relative_to_home(layout, target)}"' in _read_launcher(layout, name)
         for name, target in package.targets.items()
     )
 
@@ -216,6 +217,8 @@ def _realise(context: Context, package: _Package) -> None:
         if package.artefact is not None:
             _fetch_archive(context, package, package.artefact, building)
         else:
+            from perdure_pm.ops.build import build_tool_environment
+
             uv = _make_uv(context)
             python = choose_interpreter(layout, uv, context.reporter, context.environ, context.python).path
             context.reporter.progress("packages", f"building {registration.name} {registration.version}")
@@ -260,13 +263,8 @@ def _fetch_archive(context: Context, package: _Package, artefact: RegisteredArte
     url = artefact.url if artefact.url is not None else Path(artefact.path or "").as_uri()
     context.reporter.progress("packages", f"fetching {registration.name} {registration.version}")
     archive = building / "archive"
-    download.fetch(
-        url,
-        archive,
-        sha256=artefact.sha256,
-        network=context.network,
-        on_progress=_fetch_reporter(context, registration),
-    )
+    report = _fetch_reporter(context, registration)
+    download.fetch(url, archive, sha256=artefact.sha256, network=context.network, on_progress=report)
     context.reporter.progress("packages", f"unpacking {registration.name} {registration.version}")
     archives.unpack(archive, building / "files", on_member=context.reporter.heartbeat)
     archive.unlink()
