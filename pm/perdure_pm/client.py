@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -248,7 +247,7 @@ class _Conversation:
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        process: processes.Child,
         request: Mapping[str, Any],
         line: bytes,
         callbacks: Mapping[str, Callable[[dict[str, Any]], object]],

@@ -51,6 +51,9 @@ LINE_BYTES = 64 * 1024
 DEATH_SECONDS = 5.0
 """How long `kill_tree` waits for what it killed to be gone; only an uninterruptible system call takes any time."""
 
+Child = subprocess.Popen[bytes]
+"""A process that `start` started."""
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -142,7 +145,7 @@ def run(
 
 def start(
     command: Sequence[str | os.PathLike[str]], *, environment: Mapping[str, str], directory: Path | None
-) -> subprocess.Popen[bytes]:
+) -> Child:
     """Start `command` in a session of its own with unbuffered pipes on all three streams, and return it."""
     return subprocess.Popen(
         [os.fspath(part) for part in command],

@@ -37,6 +37,7 @@ from perdure_pm.ops.runtime import choose_interpreter, ensure_uv, seed_source
 from perdure_pm.store.layout import Layout, environment_scripts, relative_to_home
 
 SCHEMA = 1
+SHARED_ARGUMENTS = frozenset({"settings", "lazy"})
 UNFINISHED = ".building-"
 STEP_BYTES = 1 << 20
 """The least number of bytes between two reports of a download."""
@@ -68,7 +69,7 @@ def install_packages(context: Context, arguments: Mapping[str, Any]) -> Outcome:
 
     Args:
         context: the world; `packages` are the registrations.
-        arguments: none.
+        arguments: none of its own (composition reads ``settings`` and ``lazy``).
 
     Raises:
         LazyInstallRefused: something would have to be fetched that nobody asked for; nothing was.
@@ -76,8 +77,9 @@ def install_packages(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         ArtefactMissing, NetworkUnreachable, IntegrityFault: what was registered could not be had as registered.
         OperationVetoed: the caller's `before_publish` refused; nothing is exposed.
     """
-    if arguments:
-        raise UsageFault(f"package-install takes no arguments, only packages; not {', '.join(sorted(arguments))}")
+    unknown = sorted(set(arguments) - SHARED_ARGUMENTS)
+    if unknown:
+        raise UsageFault(f"package-install takes packages, not {', '.join(unknown)}")
     layout = context.layout
     with held(layout, "package-install", wait=context.wait, on_wait=lambda holder: _tell_wait(context, holder)):
         packages, absent = _choose(context)
