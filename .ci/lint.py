@@ -40,7 +40,8 @@ def checks(app_python: Path, pm_python: Path, uv: Path, *, fix: bool) -> list[Ch
     # Types and import contracts are those of the checkout, not of the copy that an environment has installed.
     sources = {"PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("app", "pm", "compat", "plugins/facts"))}
     ruff = [str(app_python), "-m", "ruff"]
-    mypy = [str(app_python), "-m", "mypy"]
+    # A cache for each side: the two see different third-party packages, and would throw each other's away.
+    mypy = [str(app_python), "-m", "mypy", "--cache-dir"]
     shared_tests = tuple(f"tests/{path.name}" for path in sorted((ROOT / "tests").glob("*.py")))
     # A lock that answers needs neither network nor cache; one that does not is told by the same command.
     lock = [str(uv), "lock", "--check", "--no-config", "--offline", "--no-cache", "--python", str(pm_python)]
@@ -48,8 +49,12 @@ def checks(app_python: Path, pm_python: Path, uv: Path, *, fix: bool) -> list[Ch
         Check("format", [*ruff, "format", *([] if fix else ["--check"]), "."], {}),
         Check("ruff", [*ruff, "check", *(["--fix"] if fix else []), "."], {}),
         Check("imports", [str(app_python.parent / f"lint-imports{'.exe' if os.name == 'nt' else ''}")], sources),
-        Check("types: app", [*mypy, *_with_python(*APP_SOURCES, *APP_TESTS, *shared_tests)], {}),
-        Check("types: pm", [*mypy, "--python-executable", str(pm_python), *_with_python(*PM_SOURCES, *PM_TESTS)], {}),
+        Check("types: app", [*mypy, ".mypy_cache/app", *_with_python(*APP_SOURCES, *APP_TESTS, *shared_tests)], {}),
+        Check(
+            "types: pm",
+            [*mypy, ".mypy_cache/pm", "--python-executable", str(pm_python), *_with_python(*PM_SOURCES, *PM_TESTS)],
+            {},
+        ),
         Check("lock: app", [*lock, "--project", str(ROOT)], {}),
         Check("lock: pm", [*lock, "--project", str(ROOT / "pm")], {}),
     ]

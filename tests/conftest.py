@@ -81,14 +81,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="slow; runs with --slow"))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Tell of a child process that went to the real home: the audit hook sees only this process."""
+    """End the guard, and tell of a child process that went to the real home: the audit hook sees only this process."""
     config = session.config
+    guard = config.stash[GUARD]
+    guard.active = False  # no test runs any more, and pytest writes its report where it was told to
     if hasattr(config, "workerinput"):
         return  # the controller compares once, for all
-    guard = config.stash[GUARD]
-    with guard.off():
-        after = guard.places.contents()
+    after = guard.places.contents()
     for root, before in config.stash[BEFORE].items():
         if after[root] != before:
             reporter = config.pluginmanager.get_plugin("terminalreporter")
