@@ -40,8 +40,12 @@ BUILTIN = (
 _LONGEST_SUMMARY = 500
 
 _BUILTIN_CODE = os.path.join(os.path.dirname(__file__), "builtin") + os.sep
-_OWN_CODE = (os.path.dirname(__file__) + os.sep, os.path.dirname(importlib.__file__) + os.sep, "<frozen ")
-"""Code that stands in every traceback and says nothing about the plugin: ours, and that of the import system."""
+_OWN_CODE = (
+    *(os.path.dirname(file) + os.sep for file in (__file__, importlib.__file__, str(pluggy.__file__))),
+    "<",
+)
+"""Code that stands in every traceback and says nothing about the plugin: ours, pluggy's, the import system's, and what
+has no file (`<frozen importlib._bootstrap>`, the `<string>` of a dataclass)."""
 
 _Value = TypeVar("_Value")
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from perdure.domain.boot import Boot, BootFaults, parse_boot
 from perdure.domain.plugin import PluginFailure, PluginSource
 

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from perdure.domain.errors import BootInvalid, BootMissing
 from perdure.installation import Installation, find_installation
-
 from tests.app.conftest import IDENTITY, Generation
 
 

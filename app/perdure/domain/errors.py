@@ -22,7 +22,7 @@ EXIT_CODES: dict[int, str] = {
     EXIT_DONE: "done",
     EXIT_FAILED: "failed",
     EXIT_USAGE: "usage: the command line, or a tool's arguments, are wrong",
-    EXIT_FOUND: "doctor found something",
+    EXIT_FOUND: "doctor, or `plugins --check`, found something",
     EXIT_INTERNAL: "internal error",
     EXIT_INTERRUPTED: "interrupted (SIGINT)",
 }

@@ -62,7 +62,7 @@ def _argument_faults(offered: OfferedTool, arguments: Mapping[str, JsonValue]) -
         Draft202012Validator.check_schema(schema)
         # An empty registry: the default one would fetch a `$ref` from the network.
         validator = Draft202012Validator(schema, registry=Registry())
-        faults = sorted(validator.iter_errors(dict(arguments)), key=lambda fault: fault.json_path)
+        faults = sorted(validator.iter_errors(dict(arguments)), key=lambda fault: (fault.json_path, fault.message))
     except SchemaError as error:
         raise _broken(offered, f"its schema is invalid at {error.json_path}: {error.message}") from error
     except Unresolvable as error:
