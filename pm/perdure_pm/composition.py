@@ -16,6 +16,7 @@ from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.model.errors import ConfigInvalid, UsageFault
 from perdure_pm.model.registration import parse_registrations
 from perdure_pm.model.settings import SETTINGS, network_of, resolve
+from perdure_pm.ops.configure import config_set
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.install import install
 from perdure_pm.ops.packages import install_packages
@@ -35,6 +36,7 @@ class Operation:
 
 
 OPERATIONS: dict[str, Operation] = {
+    "config-set": Operation(config_set, mutating=True),
     "install": Operation(install, mutating=True),
     "package-install": Operation(install_packages, mutating=True),
     "self-rebuild": Operation(rebuild_self, mutating=True),

@@ -50,11 +50,10 @@ STATUSES = ("ok", "noop", "refused", "failed", "cancelled")
 """What a `result` can say."""
 
 OPERATION_NAMES: tuple[str, ...] = (
+    "config-set",
     "install",
     "package-install",
     "self-rebuild",
-    "status",
-    "uninstall",
 )
 """Every operation of the worker, sorted: a client refuses any other before it acquires a runtime."""
 

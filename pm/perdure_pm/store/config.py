@@ -23,7 +23,7 @@ from perdure_pm.model.config import (
     parse_home_config,
     parse_profile_config,
 )
-from perdure_pm.model.errors import ConfigChanged
+from perdure_pm.model.errors import ConfigChanged, ConfigInvalid
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.layout import Layout, relative_to_home
 from perdure_pm.store.policy import ABSENT
@@ -95,6 +95,29 @@ def load_profile_config(layout: Layout, profile: str) -> ProfileConfig:
         ConfigInvalid: it has faults, all of which are named.
     """
     return parse_profile_config(load_file(layout, layout.profile_config(profile)).document)
+
+
+def read_values(layout: Layout, profile: str) -> tuple[dict[str, Typed | None], tuple[str, ...]]:
+    """Return what config.yaml and the profile's say, by dotted key, and the warnings about both.
+
+    Raises:
+        ConfigInvalid: one of them has faults, all of which are named.
+    """
+    home = load_home_config(layout)
+    profile_file = load_file(layout, layout.profile_config(profile)).document
+    selection = parse_profile_config(profile_file)
+    values: dict[str, Typed | None] = dict(home.values)
+    if isinstance(profile_file.data, dict) and "plugins" in profile_file.data:
+        values["plugins"] = list(selection.plugins)
+    return values, tuple(str(warning) for warning in (*home.warnings, *selection.warnings))
+
+
+def is_lazy(file: ConfigFile) -> bool:
+    """Return what a config.yaml says of lazy installs; one with faults says no."""
+    try:
+        return parse_home_config(file.document).lazy
+    except ConfigInvalid:
+        return False
 
 
 def plan_change(file: ConfigFile, key: Key, value: Typed | None, *, in_profile: bool) -> str:

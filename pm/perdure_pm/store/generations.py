@@ -86,7 +86,7 @@ def load_current(layout: Layout, profile: str) -> Generation:
     if identity is None:
         raise NothingInstalled(
             f"nothing is installed in {layout.home} for the profile {profile}",
-            hint="perdure-pm install",
+            hint="perdure-pm install" if _says_checkout(layout) else "perdure-pm install --checkout DIR",
             context={"home": str(layout.home), "profile": profile},
         )
     return load_generation(layout, identity)
@@ -142,6 +142,14 @@ def next_number(layout: Layout) -> int:
     """Return a number that no generation of this home has, sealed or not, nor any that the trash holds."""
     taken = [*_identities(layout), *_names(layout.trash)]
     return 1 + max((parse_generation_number(name) or 0 for name in taken), default=0)
+
+
+def _says_checkout(layout: Layout) -> bool:
+    """Return whether config.yaml says what to install, as far as that can be seen without reading YAML."""
+    try:
+        return b"checkout:" in layout.config.read_bytes()
+    except OSError:
+        return False
 
 
 def _identities(layout: Layout) -> list[str]:

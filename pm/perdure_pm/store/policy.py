@@ -23,7 +23,7 @@ VARIABLE = "PERDURE_NO_LAZY"
 MAX_BYTES = 4096
 
 
-def lazy_allowed(layout: Layout, environ: Mapping[str, str], *, no_lazy: bool = False) -> bool:
+def lazy_allowed(layout: Layout, environ: Mapping[str, str], no_lazy: bool | None = None) -> bool:  # noqa: FBT001 - the third of three answers to one question
     """Return whether an install that nobody asked for may be made: flag, then variable, then pm/policy.
 
     Neither the flag nor the variable can allow what pm/policy forbids.

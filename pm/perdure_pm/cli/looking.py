@@ -1,0 +1,84 @@
+"""status and receipts: what is, and what was.
+
+Owns: their words. Does not own: reading (ops.status, store.receipts).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from perdure_pm.cli.options import Verb
+from perdure_pm.cli.render import Answer, columns
+from perdure_pm.cli.session import Session
+from perdure_pm.model.errors import UsageFault
+
+
+@click.command(cls=Verb)
+@click.pass_obj
+def status(session: Session) -> Answer:
+    """Show what is installed and what happened last."""
+    from perdure_pm.ops.status import read_status
+
+    data = read_status(session.layout, session.profile, session.environ)
+    return Answer(data=data, text=show_status(data))
+
+
+@click.command(cls=Verb)
+@click.argument("identity", metavar="[ID]", required=False)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many, newest first.")
+@click.pass_obj
+def receipts(session: Session, identity: str | None, limit: int) -> Answer:
+    """List the outcomes of operations, or show one in full."""
+    from perdure_pm.ops.status import show_receipt
+    from perdure_pm.store.receipts import load_all
+
+    found, damaged = load_all(session.layout, None if identity else limit)
+    notices = [f"{unreadable.path} cannot be read: {unreadable.reason}" for unreadable in damaged]
+    if identity is None:
+        shown = [show_receipt(receipt) for receipt in found]
+        rows = [
+            [row["started"][:19] + "Z", row["operation"], row["status"], row["error"] or "", row["id"][:8]]
+            for row in shown
+        ]
+        text = columns(rows, ["started", "operation", "status", "error", "id"]) if rows else "there are no receipts"
+        return Answer(data={"receipts": shown, "damaged": notices}, text=text, notices=notices)
+    matching = [receipt for receipt in found if receipt.id.startswith(identity)]
+    if len(matching) != 1:
+        count = f"{len(matching)} receipts begin" if matching else "no receipt begins"
+        raise UsageFault(f"{count} with {identity!r}", hint="perdure-pm receipts", context={"id": identity})
+    whole = matching[0].to_json()
+    return Answer(data={"receipt": whole}, text=json.dumps(whole, indent=2, ensure_ascii=False))
+
+
+def show_status(data: Mapping[str, Any]) -> str:
+    """Return the words of `status`."""
+    rows = [["home", data["home"]], ["profile", data["profile"]]]
+    generation = data["generation"]
+    if generation is not None:
+        interpreter = generation["interpreter"]
+        plugins = ", ".join(f"{plugin['name']} {plugin['version']}" for plugin in generation["plugins"])
+        gone = "" if interpreter["present"] else "   (gone)"
+        rows += [
+            ["generation", f"{generation['id']}, made {generation['created']}"],
+            ["host", f"{generation['host']['name']} {generation['host']['version']}"],
+            ["plugins", plugins or "none"],
+            ["python", f"{interpreter['version']}   {interpreter['path']}{gone}"],
+        ]
+    if data["others"]:
+        rows.append(["also kept", ", ".join(other["id"] for other in data["others"])])
+    pm = data["pm"]
+    rows.append(["pm", f"{pm['version']}, runtime {pm['runtime'] or 'none'}, uv {pm['uv'] or 'none'}"])
+    rows.append(["lazy installs", "allowed" if data["policy"]["lazy"] else "off"])
+    if data["running"]:
+        rows.append(["running", data["running"]])
+    last = data["last"]
+    if last is not None:
+        error = f" ({last['error']})" if last["error"] else ""
+        rows.append(["last", f"{last['operation']} {last['status']}{error}, {last['started'][:19]}Z"])
+    rows += [["to do", obligation] for obligation in data["obligations"]]
+    rows += [["wrong", finding] for finding in data["findings"]]
+    return f"{data['summary']}\n\n{columns(rows)}"

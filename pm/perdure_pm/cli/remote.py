@@ -1,0 +1,96 @@
+"""Running an operation in a worker for a person at a terminal.
+
+Owns: the way from a verb to `client.Client` and back: progress to the bar, SIGINT and SIGTERM to a cancellation, the
+result to an answer. Does not own: the operation. Keeps: cli-interrupt: an interrupt before the commit leaves everything
+as it was, and one after it lets the operation finish and says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from perdure_pm.cli.progress import Progress
+from perdure_pm.cli.render import Answer
+from perdure_pm.cli.session import Session
+from perdure_pm.client import Cancellation, Client, Result
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def call(
+    session: Session, operation: str, arguments: Mapping[str, Any], show: Callable[[Mapping[str, Any], str], str]
+) -> Answer:
+    """Return the answer of an operation that ran in a worker.
+
+    Args:
+        session: this run.
+        operation: its name in the worker's table.
+        arguments: its own arguments; the settings are added.
+        show: words for people, from the result's data and status.
+
+    Raises:
+        PerdureError: whatever the operation raised.
+    """
+    layout = session.writable_layout()
+    cancellation = Cancellation()
+    # The runtime that runs this command line is one that can serve: it was checked when it started.
+    client = Client(layout, lambda: Path(sys.executable), environ=session.environ)
+    with Progress(session) as progress, _cancelled_by_signals(cancellation):
+        result = client.call(
+            operation,
+            {**arguments, "settings": session.request_settings()},
+            cancel=cancellation,
+            on_progress=progress,
+            on_log=progress.log,
+        )
+    return _answer(result, show)
+
+
+def _answer(result: Result, show: Callable[[Mapping[str, Any], str], str]) -> Answer:
+    receipt = result.receipt
+    data = {
+        **result.data,
+        "receipt": None if receipt is None else receipt.get("id"),
+        "obligations": list(result.obligations),
+    }
+    return Answer(
+        status=result.status,
+        data=data,
+        text=show(result.data, result.status),
+        notices=[f"still to do: {obligation}" for obligation in result.obligations],
+    )
+
+
+@contextlib.contextmanager
+def _cancelled_by_signals(cancellation: Cancellation) -> Iterator[None]:
+    """Have the first SIGINT or SIGTERM cancel, and a second one end the waiting."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def cancel(number: int, _frame: FrameType | None) -> None:
+        if cancellation.cause is not None:
+            for other, handler in before.items():
+                signal.signal(other, handler)
+            raise KeyboardInterrupt
+        # In a thread of its own: this handler may have interrupted the very code that holds the client's locks.
+        name = signal.Signals(number).name
+        threading.Thread(target=cancellation.cancel, args=[name], daemon=True).start()
+
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, cancel)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

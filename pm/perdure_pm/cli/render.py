@@ -1,0 +1,179 @@
+"""How answers and errors are written.
+
+Owns: the JSON envelope, the words for people, and a standard output that is closed, full or gone. Does not own: what is
+answered. Keeps: cli-one-object: with JSON asked for, standard output is one object, whatever happened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from perdure_pm.cli.session import PROGRAM, Session, is_terminal
+from perdure_pm.model.errors import EXIT_FAILED, PerdureError
+from perdure_pm.store.layout import Layout
+from perdure_pm.wire import status_of
+
+SCHEMA = 1
+_COMMAND = re.compile(rf"(?<![\w./-]){PROGRAM}(?= [a-z-])")
+_SHOWN_OUTPUT = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a verb has to say."""
+
+    status: str = "ok"
+    """``ok`` or ``noop``."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    text: str = ""
+    """For people, on standard output."""
+    notices: Sequence[str] = ()
+    """For people, on standard error."""
+    exit_code: int = 0
+
+
+def write_answer(session: Session, answer: Answer) -> int:
+    """Write an answer and return the exit code."""
+    for notice in answer.notices:
+        write_talk(session, "notice", notice)
+    if session.json:
+        return _write(_envelope(session, answer.status, answer.exit_code, dict(answer.data), []), answer.exit_code)
+    return _write(answer.text, answer.exit_code)
+
+
+def write_error(session: Session, error: PerdureError, exit_code: int | None = None) -> int:
+    """Write an error and return the exit code."""
+    code = error.exit_code if exit_code is None else exit_code
+    told = {**error.to_json(), "hint": true_hint(error.hint, session)}
+    status = "refused" if status_of(error) == "refused" else "failed"
+    if session.json:
+        return _write(_envelope(session, status, code, {}, [told]), code)
+    if _events(session):
+        _talk(json.dumps({"event": "error", **told}, default=str))
+        return code
+    lines = [f"error: {error.summary}"]
+    faults = error.context.get("faults")
+    if isinstance(faults, (list, tuple)) and len(faults) > 1:
+        lines += [f"  {fault}" for fault in faults]
+    output = error.context.get("output")
+    if isinstance(output, str) and output.strip():
+        lines += [f"  | {line}" for line in output.strip()[-_SHOWN_OUTPUT:].splitlines()]
+    lines.append(f"  state: {error.state}")
+    if told["hint"]:
+        lines.append(f"  try: {told['hint']}")
+    _talk("\n".join(lines))
+    return code
+
+
+def write_talk(session: Session, kind: str, message: str) -> None:
+    """Write a line for people to standard error, or an event for programs."""
+    if _events(session):
+        _talk(json.dumps({"event": kind, "message": message}))
+    else:
+        _talk(message if kind == "progress" else f"{kind}: {message}")
+
+
+def true_hint(hint: str | None, session: Session) -> str | None:
+    """Return a hint whose command works as it stands: the launcher by its path, where PATH does not lead to it."""
+    if hint is None or not _COMMAND.search(hint):
+        return hint
+    try:
+        layout = session.layout
+    except PerdureError:
+        return hint
+    return _COMMAND.sub(lambda _: spell_program(layout, session.environ), hint)
+
+
+def spell_program(layout: Layout, environ: Mapping[str, str]) -> str:
+    """Return how this home's perdure-pm is called from a shell with these variables."""
+    launcher = layout.bin / PROGRAM
+    folders = environ.get("PATH", "").split(os.pathsep)
+    if not launcher.is_file():
+        return PROGRAM
+    first = next((folder for folder in folders if folder and os.path.isfile(os.path.join(folder, PROGRAM))), None)
+    if first is not None and os.path.realpath(os.path.join(first, PROGRAM)) == os.path.realpath(launcher):
+        return PROGRAM
+    return shlex.quote(str(launcher))
+
+
+def columns(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
+    """Return a table: drawn on a terminal, else plain columns that tools can cut."""
+    if head and rows and is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb":
+        return _draw(rows, head)
+    lines = [[name.upper() for name in head], *rows] if head else list(rows)
+    widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))] if lines else []
+    return "\n".join("  ".join(cell.ljust(widths[at]) for at, cell in enumerate(line)).rstrip() for line in lines)
+
+
+def _draw(rows: Sequence[Sequence[str]], head: Sequence[str]) -> str:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*head, box=SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console(file=sys.stdout)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get().rstrip("\n")
+
+
+def _envelope(session: Session, status: str, exit_code: int, data: dict[str, Any], errors: list[dict[str, Any]]) -> str:
+    whole = {
+        "schema": SCHEMA,
+        "command": session.command,
+        "status": status,
+        "exit_code": exit_code,
+        "data": data,
+        "errors": errors,
+    }
+    # ASCII only: a path that is not UTF-8 comes out all the same, whatever the terminal's encoding.
+    return json.dumps(whole, default=str)
+
+
+def _events(session: Session) -> bool:
+    try:
+        return session.events
+    except PerdureError:
+        return session.flags.get("events") is True
+
+
+def _write(text: str, exit_code: int) -> int:
+    """Write data to standard output; a reader that went away is no failure, a full disk is."""
+    if sys.stdout is None or not text:
+        return exit_code
+    try:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence()
+    except OSError as error:
+        _silence()
+        _talk(f"error: standard output cannot be written: {error.strerror or error}\n  state: unchanged")
+        return exit_code or EXIT_FAILED
+    return exit_code
+
+
+def _talk(text: str) -> None:
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+    except OSError:
+        pass  # nobody is listening; the exit code still says it
+
+
+def _silence() -> None:
+    """Have the interpreter's own flush at exit go nowhere, where it would fail a second time."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)

@@ -1,0 +1,146 @@
+"""What one run of the command line knows before it does anything.
+
+Owns: the flags as they were given, the values they resolve to, the home, and asking a person. Does not own: parsing
+(options) or writing answers (render). Keeps: cli-never-hangs: nothing is asked where nobody can answer.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perdure_pm.model.errors import ConsentDeclined, ConsentMissing
+from perdure_pm.model.settings import BOOLEAN, FOREIGN, SETTINGS, Value, network_of, resolve
+from perdure_pm.store.home import check_home, resolve_home
+from perdure_pm.store.layout import Layout, default_home
+
+if TYPE_CHECKING:
+    from perdure_pm.ops.context import Context
+    from perdure_pm.ports import Reporter
+
+PROGRAM = "perdure-pm"
+
+
+class Session:
+    """One run of the command line."""
+
+    def __init__(self, environ: Mapping[str, str], *, json: bool) -> None:
+        """Know the environment, and whether JSON was asked for as far as that can be seen before parsing."""
+        self.environ = environ
+        self.flags: dict[str, Value] = {}
+        self.command = ""
+        """The words of the verb, once it is known."""
+        self._json = json
+
+    @cached_property
+    def values(self) -> dict[str, Value]:
+        """Every setting by flag and variable; config.yaml's part is the worker's to add."""
+        return resolve(SETTINGS, self.flags, self.environ, {})
+
+    @property
+    def json(self) -> bool:
+        """Whether the answer is to be one JSON object."""
+        return self._json or self.flags.get("json") is True
+
+    @property
+    def events(self) -> bool:
+        return self.values["events"] is True
+
+    @property
+    def profile(self) -> str:
+        return str(self.values["profile"])
+
+    @property
+    def yes(self) -> bool:
+        return self.values["yes"] is True
+
+    @property
+    def dry_run(self) -> bool:
+        return self.values["dry-run"] is True
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The home: --home, else PERDURE_HOME, else the one that this runtime belongs to, else the platform's place."""
+        chosen = self.values["home"]
+        return Layout(resolve_home(str(chosen) if chosen else own_home(sys.prefix) or default_home(self.environ)))
+
+    def writable_layout(self) -> Layout:
+        """Return the home, which this user can change.
+
+        Raises:
+            HomeUnusable, HomeForeign: it cannot be.
+        """
+        check_home(self.layout)
+        return self.layout
+
+    def request_settings(self) -> dict[str, Value]:
+        """Return what flags and variables said, paths absolute: a worker does not run in this directory."""
+        said = {}
+        for setting in SETTINGS:
+            given = self.flags.get(setting.name) is not None or bool(self.environ.get(setting.variable, "").strip())
+            if setting.scope != FOREIGN and given and setting.name != "home":
+                value = self.values[setting.name]
+                said[setting.name] = value is True if setting.kind == BOOLEAN else value
+        return said
+
+    def context(self, reporter: Reporter) -> Context:
+        """Return the context of an operation that runs in this process."""
+        from perdure_pm.adapters.filesystem import LocalFilesystem
+        from perdure_pm.ops.context import Context
+
+        return Context(
+            layout=self.layout,
+            filesystem=LocalFilesystem(),
+            reporter=reporter,
+            network=network_of(self.values),
+            clock=lambda: datetime.now(UTC),
+            environ=self.environ,
+            profile=self.profile,
+            correlation=uuid.uuid4().hex,
+            wait=self.values["no-wait"] is not True,
+            dry_run=self.dry_run,
+        )
+
+    def require_consent(self, question: str) -> None:
+        """Do nothing where a person said yes: by flag, by variable, or now.
+
+        Raises:
+            ConsentMissing: nobody can be asked.
+            ConsentDeclined: the person said no.
+        """
+        if self.yes:
+            return
+        if self.json or not is_terminal(sys.stdin) or not is_terminal(sys.stderr):
+            raise ConsentMissing(
+                "this needs a person's yes, nobody can be asked here, and --yes was not given",
+                hint=f"{PROGRAM} {self.command} --yes",
+                context={"question": question},
+            )
+        import click
+
+        try:
+            agreed = click.confirm(question, default=False, err=True)
+        except click.Abort:
+            agreed = False
+        if not agreed:
+            raise ConsentDeclined("the answer was no; nothing was done")
+
+
+def own_home(prefix: str) -> Path | None:
+    """Return the home that the runtime at `prefix` belongs to, or None where it is no runtime of a home."""
+    parts = Path(prefix).parts
+    return Path(*parts[:-4]) if parts[-4:-2] == ("pm", "runtimes") and parts[-1] == "venv" else None
+
+
+def is_terminal(stream: object) -> bool:
+    """Return whether a person is at the other end of a stream, which may be closed or None."""
+    try:
+        return bool(stream is not None and os.isatty(stream.fileno()))  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):
+        return False

@@ -1,0 +1,173 @@
+"""What is installed, what runs it, and what happened last: read, never changed.
+
+Owns: gathering it, in every state of a home. Does not own: how it is shown (cli). Keeps: pm-status-reads-only: no
+mutex, no write, no network, and no exception over anything that lies in the home; what is damaged is a finding.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from perdure_pm import __version__
+from perdure_pm.adapters.mutex import describe_holder
+from perdure_pm.adapters.processes import is_alive
+from perdure_pm.model.errors import IntegrityFault, NothingInstalled
+from perdure_pm.store import receipts
+from perdure_pm.store.generations import Generation, list_generations, load_current
+from perdure_pm.store.layout import Layout, environment_python
+from perdure_pm.store.pointer import list_profiles, load_pointer, read_plain
+from perdure_pm.store.policy import lazy_allowed
+
+_RUNTIME = re.compile(r"[0-9a-f]{12}(\.[0-9]+)?")
+_MAX_RECORD = 1 << 20
+
+
+def read_status(layout: Layout, profile: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return everything `status` shows, as JSON values.
+
+    ``summary`` is the one line that the app's doctor ends with; ``findings`` names what is damaged.
+    """
+    findings: list[str] = []
+    current: Generation | None = None
+    try:
+        current = load_current(layout, profile)
+    except NothingInstalled:
+        pass
+    except IntegrityFault as fault:
+        findings.append(fault.summary)
+    sealed, broken = list_generations(layout)
+    findings += [
+        f"generation {found.identity} cannot be used: {found.reason}"
+        for found in broken
+        if not any(found.identity in finding for finding in findings)
+    ]
+    shown = None if current is None else _show(current)
+    if current is not None and not current.python.exists():
+        findings.append(f"the interpreter of generation {current.identity} is gone: {os.path.realpath(current.python)}")
+    pm = _read_runtime(layout, findings)
+    last = receipts.latest(layout)
+    return {
+        "summary": _summarise(current, findings),
+        "home": str(layout.home),
+        "profile": profile,
+        "profiles": {name: _selected(layout, name) for name in list_profiles(layout)},
+        "generation": shown,
+        "others": [_show_briefly(found) for found in sealed if current is None or found.identity != current.identity],
+        "pm": pm,
+        "policy": {"lazy": lazy_allowed(layout, environ)},
+        "running": _running(layout),
+        "last": None if last is None else show_receipt(last),
+        "obligations": [] if last is None else list(last.obligations),
+        "findings": findings,
+    }
+
+
+def read_own_status(layout: Layout) -> dict[str, Any]:
+    """Return what is known of PM's own runtime, with every file's size checked."""
+    from perdure_pm.ops import runtime as runtimes
+
+    runtime = runtimes.load_runtime(layout)
+    if runtime is None:
+        return {"version": __version__, "runtime": None, "current": False, "problem": "no runtime is selected"}
+    problem = runtimes.find_runtime_problem(runtime)
+    others = sorted(path.name for path in layout.runtimes.iterdir() if path != runtime.path)
+    return {
+        "version": str(runtime.record["inputs"].get("version")),
+        "runtime": runtime.identity,
+        "path": str(runtime.path),
+        "python": runtime.record["inputs"].get("python"),
+        "uv": runtime.uv_version,
+        "created": runtime.record.get("created"),
+        "others": others,
+        "current": not problem,
+        "problem": problem or None,
+    }
+
+
+def show_receipt(receipt: receipts.Receipt) -> dict[str, Any]:
+    """Return the part of a receipt that lists show."""
+    return {
+        "id": receipt.id,
+        "operation": receipt.operation,
+        "status": receipt.status,
+        "started": receipt.started,
+        "finished": receipt.finished,
+        "error": None if receipt.error is None else receipt.error.get("code"),
+        "obligations": list(receipt.obligations),
+    }
+
+
+def _show(generation: Generation) -> dict[str, Any]:
+    record = generation.record
+    interpreter = record["interpreter"]
+    return {
+        **_show_briefly(generation),
+        "plugins": [{"name": plugin["name"], "version": plugin["version"]} for plugin in record["plugins"]],
+        "interpreter": {
+            "version": interpreter["version"],
+            "path": interpreter["path"],
+            "present": generation.python.exists(),
+        },
+        "packages": len(record["packages"]),
+    }
+
+
+def _show_briefly(generation: Generation) -> dict[str, Any]:
+    host = generation.record["host"]
+    return {
+        "id": generation.identity,
+        "host": {"name": host["name"], "version": host["version"]},
+        "created": generation.record["created"],
+    }
+
+
+def _selected(layout: Layout, profile: str) -> str | None:
+    try:
+        return load_pointer(layout, profile)
+    except IntegrityFault:
+        return None
+
+
+def _read_runtime(layout: Layout, findings: list[str]) -> dict[str, Any]:
+    """Return PM's version, runtime and uv by two small reads: ops.runtime would take longer to import than all else."""
+    found: dict[str, Any] = {"version": __version__, "runtime": None, "uv": None}
+    try:
+        data = read_plain(layout, layout.runtime_pointer, 64)
+        if data is None:
+            return found
+        identity = data.decode("ascii", "replace").strip()
+        if not _RUNTIME.fullmatch(identity):
+            findings.append("pm/current does not name a runtime")
+            return found
+        found["runtime"] = identity
+        record = json.loads(read_plain(layout, layout.runtime(identity) / "record.json", _MAX_RECORD) or b"null")
+        found["uv"] = str(record["inputs"]["uv"])
+    except IntegrityFault as fault:
+        findings.append(fault.summary)
+    except (ValueError, KeyError, TypeError):
+        findings.append(f"the record of PM's runtime {found['runtime']} cannot be read")
+    if found["runtime"] and not environment_python(layout.runtime(found["runtime"]) / "venv").exists():
+        findings.append(f"the interpreter of PM's runtime {found['runtime']} is gone")
+    return found
+
+
+def _running(layout: Layout) -> str | None:
+    """Return who holds the mutex. It is not tried: that would take it, for a moment, from somebody else."""
+    try:
+        pid = json.loads(read_plain(layout, layout.mutex_holder, 4096) or b"null")["pid"]
+    except (IntegrityFault, ValueError, KeyError, TypeError):
+        return None
+    return describe_holder(layout) if isinstance(pid, int) and is_alive(pid, None) else None
+
+
+def _summarise(current: Generation | None, findings: list[str]) -> str:
+    if current is None:
+        what = "nothing is installed" if not findings else "what is installed cannot be read"
+    else:
+        host = current.record["host"]
+        what = f"{host['name']} {host['version']} in generation {current.identity}"
+    return f"{what}; {len(findings)} found wrong: {findings[0]}" if findings else what
