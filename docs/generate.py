@@ -175,7 +175,7 @@ def _section(words: list[str], command: click.Command) -> str:
     known = _setting_flags()
     rows, taken = [], []
     for parameter in command.get_params(context):
-        if isinstance(parameter, click.Option) and not parameter.hidden:
+        if isinstance(parameter, click.Option) and not parameter.hidden and "--help" not in parameter.opts:
             if parameter.opts[0] in known:
                 taken.append(f"`{parameter.opts[0]}`")
             elif (record := parameter.get_help_record(context)) is not None:
