@@ -338,7 +338,7 @@ def status_of(error: BaseException) -> str:
 
 
 def _arguments(error: BaseException) -> tuple[object, ...]:
-    if isinstance(error, OSError) and error.errno is not None:
+    if isinstance(error, OSError) and error.filename is not None:
         # `args` lacks the file names; the constructor takes them (the fourth is Windows' own number).
         if error.filename2 is not None:
             return (error.errno, error.strerror, error.filename, None, error.filename2)
