@@ -1,14 +1,13 @@
 """The command line of the app: parse, do, show.
 
 Owns: the entry point. Does not own: commands (commands), what an answer looks like (output). Keeps:
-app-version-is-lean.
+app-start-is-lean.
 """
 
 import sys
-from collections.abc import Sequence
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run one command line and return the process's exit code.
 
     Args:

@@ -1,6 +1,7 @@
 """The commands of the app, except doctor.
 
 Owns: options, and what each command says about what it got. Does not own: loading, running or rendering streams.
+Keeps: app-start-is-lean: what only one command needs (starting PM takes `subprocess`, 8 ms) is imported by it.
 """
 
 from collections.abc import Callable
@@ -9,13 +10,11 @@ from typing import NoReturn, TypeVar
 import click
 
 from perdure import __version__
-from perdure.cli.doctor import diagnose
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.errors import EXIT_FOUND, EXIT_USAGE, ToolUnknown, UsageFault
 from perdure.domain.json_value import JsonValue
 from perdure.domain.tool import Tool
-from perdure.pm_link import hand_over
 from perdure.tools.arguments import parse_arguments
 from perdure.tools.dispatch import run_tool
 
@@ -76,6 +75,8 @@ def perdure(ctx: click.Context, version: bool) -> Answer | None:
 @click.pass_obj
 def doctor(session: Session) -> Answer:
     """Report what this process runs from, which plugins it loaded, and what is wrong."""
+    from perdure.cli.doctor import diagnose
+
     return diagnose(session)
 
 
@@ -185,6 +186,8 @@ def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | Non
 @click.pass_obj
 def pm(session: Session, arguments: tuple[str, ...]) -> NoReturn:
     """Hand over to the package manager of this home: see `pm --help`."""
+    from perdure.pm_link import hand_over
+
     environ = dict(session.environ)
     if session.output.as_json:
         environ["PERDURE_JSON"] = "1"
