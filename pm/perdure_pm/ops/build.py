@@ -9,8 +9,10 @@ Standard library only, Python 3.9.
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +20,13 @@ from perdure_pm import ports
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import IntegrityFault
+from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.store.inventory import find_record_deviations, find_site_packages, hash_file
 from perdure_pm.store.layout import Layout, environment_python
 
 COMPILE_SECONDS = 600.0
 SHOWN_FINDINGS = 20
+_PINNED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)")
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,62 @@ def build_environment(
             hint="delete the cache directory below the home, then run the same command again",
             context={"findings": [str(finding) for finding in findings[:SHOWN_FINDINGS]]},
         )
+
+
+def build_tool_environment(
+    uv: Uv,
+    filesystem: ports.Filesystem,
+    *,
+    environment: Path,
+    python: Path,
+    requirement: str,
+    hashes: Collection[str] = (),
+) -> None:
+    """Have an environment for one tool from an index, its requirements locked first, in a project beside it.
+
+    Args:
+        uv: the uv to build with.
+        filesystem: where files are written.
+        environment: as for `build_environment`; its parent also gets `pyproject.toml` and `uv.lock`.
+        python: the base interpreter's real path.
+        requirement: the tool, pinned: ``name==1.2.3``.
+        hashes: what the tool's own file may hash to, as ``sha256:…``; empty for whatever the index says.
+
+    Raises:
+        IntegrityFault: the index offers no file of the tool with one of these hashes.
+    """
+    project = environment.parent
+    text = f'[project]\nname = "tool"\nversion = "0"\ndependencies = [{json.dumps(requirement)}]\n'
+    filesystem.write_durable(project / "pyproject.toml", f"{text}[tool.uv]\npackage = false\n".encode())
+    uv.lock(project, python)
+    blocks = split_requirements(uv.export(project, python))
+    name = normalise_distribution(requirement.partition("==")[0])
+    if hashes:
+        kept = [value for value in sorted(hashes) if f"--hash={value}" in blocks.get(name, "")]
+        if not kept:
+            raise IntegrityFault(
+                f"the index offers no {requirement} with the hash that was asked for",
+                hint="use an index that serves that file: --index-url URL",
+                context={"requirement": requirement, "hashes": sorted(hashes)},
+            )
+        blocks[name] = " ".join([requirement, *(f"--hash={value}" for value in kept)]) + "\n"
+    build_environment(uv, filesystem, environment=environment, python=python, requirements="".join(blocks.values()))
+
+
+def split_requirements(requirements: str) -> dict[str, str]:
+    """Return each pinned requirement with its hashes, as text, by normalised name.
+
+    A name that stands there several times, for several markers, is one entry.
+    """
+    found: dict[str, str] = {}
+    name = ""
+    for line in requirements.splitlines(keepends=True):
+        match = _PINNED.match(line)
+        if match:
+            name = normalise_distribution(match.group("name"))
+        if name:
+            found[name] = found.get(name, "") + line
+    return found
 
 
 def compile_environment(environment: Path) -> None:

@@ -31,6 +31,7 @@ from perdure_pm.model.registration import (
     choose_artefact,
     explain_absence,
 )
+from perdure_pm.ops.build import build_tool_environment
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.launchers import write_command_launcher
 from perdure_pm.ops.runtime import choose_interpreter, ensure_uv, seed_source
@@ -219,13 +220,16 @@ def _realise(context: Context, package: _Package) -> None:
         if package.artefact is not None:
             _fetch_archive(context, package, package.artefact, building)
         else:
-            from perdure_pm.ops.build import build_tool_environment
-
             uv = _make_uv(context)
             python = choose_interpreter(layout, uv, context.reporter, context.environ, context.python).path
             context.reporter.progress("packages", f"building {registration.name} {registration.version}")
             build_tool_environment(
-                uv, context.network, building / "venv", _requirement(registration), python, filesystem
+                uv,
+                filesystem,
+                environment=building / "venv",
+                python=python,
+                requirement=registration.requirement or "",
+                hashes=registration.hashes,
             )
         for name, target in package.targets.items():
             built = building / target.relative_to(package.path)
