@@ -6,10 +6,13 @@ in which an outage is told. Does not own: what is fetched. Standard library only
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import html.parser
+import http.client
 import json
+import netrc
 import os
 import secrets
 import time
@@ -18,13 +21,17 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from perdure_pm.adapters.filesystem import explained
 from perdure_pm.model.errors import ArtefactMissing, IntegrityFault, NetworkUnreachable, PerdureError
 from perdure_pm.model.lock_view import Artefact
 from perdure_pm.model.network import Network
 
-TIMEOUT_SECONDS = 60.0
+Answer = TypeVar("Answer")
+
+TIMEOUT_SECONDS = 20.0
+"""The longest silence of a server: with every attempt, a network that swallows everything is told in about a minute."""
 ATTEMPTS = 3
 CHUNK_BYTES = 1 << 16
 NETWORK_HINT = (
@@ -61,15 +68,7 @@ def fetch(
             hint="run the same command without --offline, or put the file into the --wheelhouse directory",
             context={"file": _file_name(url)},
         )
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            _fetch_once(url, target, sha256, network, on_progress)
-        except NetworkUnreachable as error:
-            if attempt == ATTEMPTS or error.retry == "after-change":
-                raise
-            time.sleep(attempt)
-        else:
-            return
+    _retried(lambda: _fetch_once(url, target, sha256, network, on_progress))
 
 
 def obtain(
@@ -106,26 +105,52 @@ def find_on_index(package: str, file_name: str, network: Network) -> str:
     """
     base = f"{(network.index_url or '').rstrip('/')}/{package}/"
     page = base + "index.html" if base.startswith("file:") else base
-    request = urllib.request.Request(  # noqa: S310 - the scheme is the user's own setting
-        page, headers={"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "User-Agent": "perdure-pm"}
-    )
-    with _explained(page), _opener(network).open(request, timeout=TIMEOUT_SECONDS) as answer:
-        body = answer.read()
-        kind = answer.headers.get_content_type()
-        base = answer.geturl()
-    if kind.endswith("json"):
-        links = {entry["filename"]: entry["url"] for entry in json.loads(body).get("files", [])}
-    else:
-        reader = _Links()
-        reader.feed(body.decode("utf-8", "replace"))
-        links = {_file_name(link): link for link in reader.links}
+    base, links = _retried(lambda: _read_page(page, network))
     if file_name not in links:
+        index = public_address(network.index_url or "")
         raise ArtefactMissing(
-            f"the index {network.index_url} does not offer {file_name}",
+            f"the index {index} does not offer {file_name}",
             hint="name an index that mirrors it with --index-url URL, or a directory with it with --wheelhouse DIR",
-            context={"file": file_name, "index": network.index_url},
+            context={"file": file_name, "index": index},
         )
     return str(urllib.parse.urljoin(base, links[file_name])).partition("#")[0]
+
+
+def _retried(action: Callable[[], Answer]) -> Answer:
+    """Return what `action` returns, tried again where the network may come back by itself."""
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return action()
+        except NetworkUnreachable as error:
+            if error.retry == "after-change":
+                raise
+            time.sleep(attempt)
+    return action()
+
+
+def _read_page(page: str, network: Network) -> tuple[str, dict[str, str]]:
+    """Return where an index's page really lies, and the addresses on it by file name."""
+    request = _request(page, network)
+    request.add_header("Accept", "application/vnd.pypi.simple.v1+json, text/html;q=0.5")
+    with _explained(page), _opener(network).open(request, timeout=TIMEOUT_SECONDS) as answer:
+        is_json = answer.headers.get_content_type().endswith("json")
+        return answer.geturl(), _read_links(answer.read(), is_json=is_json)
+
+
+def _read_links(body: bytes, *, is_json: bool) -> dict[str, str]:
+    """Return the addresses on an index's page by file name.
+
+    Raises:
+        ValueError: it is not such a page.
+    """
+    if is_json:
+        try:
+            return {str(entry["filename"]): str(entry["url"]) for entry in json.loads(body)["files"]}
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"it is no page of an index: {error!r}") from error
+    reader = _Links()
+    reader.feed(body.decode("utf-8", "replace"))
+    return {_file_name(link): link for link in reader.links}
 
 
 class _Links(html.parser.HTMLParser):
@@ -139,6 +164,27 @@ class _Links(html.parser.HTMLParser):
 
 def _file_name(url: str) -> str:
     return urllib.parse.unquote(urllib.parse.urlsplit(url).path.rsplit("/", 1)[-1])
+
+
+def _request(url: str, network: Network) -> urllib.request.Request:
+    """Return a request for `url`, with the credentials that the address, the mirror's or .netrc holds for its host.
+
+    They are not kept on a redirection: it may lead to somebody else.
+    """
+    parts = urllib.parse.urlsplit(url)
+    bare = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    request = urllib.request.Request(bare, headers={"User-Agent": "perdure-pm"})  # noqa: S310 - from the lock or settings
+    mirror = urllib.parse.urlsplit(network.index_url or "")
+    holder = parts if parts.username or mirror.hostname != parts.hostname or mirror.port != parts.port else mirror
+    user, password = urllib.parse.unquote(holder.username or ""), urllib.parse.unquote(holder.password or "")
+    if not user and parts.scheme in {"http", "https"}:
+        with contextlib.suppress(OSError, netrc.NetrcParseError):
+            file = os.environ.get("NETRC") or os.path.join(os.path.expanduser("~"), ".netrc")
+            user, _, password = netrc.netrc(file).authenticators(parts.hostname or "") or ("", "", "")
+    if user:
+        token = base64.b64encode(f"{user}:{password}".encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {token}")
+    return request
 
 
 def _opener(network: Network) -> urllib.request.OpenerDirector:
@@ -168,9 +214,8 @@ def _fetch_once(
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
     digest = hashlib.sha256()
     done = 0
-    request = urllib.request.Request(url, headers={"User-Agent": "perdure-pm"})  # noqa: S310 - from the lock or settings
     try:
-        with _explained(url), _opener(network).open(request, timeout=TIMEOUT_SECONDS) as answer:
+        with _explained(url), _opener(network).open(_request(url, network), timeout=TIMEOUT_SECONDS) as answer:
             length = answer.headers.get("Content-Length")
             total = int(length) if length and length.isdigit() else None
             with explained(temporary), temporary.open("wb") as file:
@@ -191,7 +236,7 @@ def _fetch_once(
             raise IntegrityFault(
                 f"{_file_name(url)} is not what its hash says",
                 hint="use an index that serves the released files: --index-url URL",
-                context={"url": _public(url), "expected": sha256, "found": digest.hexdigest()},
+                context={"url": public_address(url), "expected": sha256, "found": digest.hexdigest()},
             )
         temporary.replace(target)
     finally:
@@ -206,25 +251,31 @@ def _explained(url: str) -> Iterator[None]:
     except PerdureError:
         raise
     except urllib.error.HTTPError as error:
+        error.close()  # it holds the connection
         missing = error.code in {404, 410}
         raise (ArtefactMissing if missing else NetworkUnreachable)(
-            f"{_public(url)} answered {error.code} {error.reason}",
+            f"{public_address(url)} answered {error.code} {error.reason}",
             hint=NETWORK_HINT,
-            context={"url": _public(url), "status": error.code},
+            context={"url": public_address(url), "status": error.code},
             retry="after-change" if error.code < 500 else "later",
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        address = public_address(url)
         if isinstance(error, FileNotFoundError) or "No such file" in str(error):
-            raise ArtefactMissing(
-                f"{_public(url)} does not exist", hint=NETWORK_HINT, context={"url": _public(url)}
-            ) from error
+            raise ArtefactMissing(f"{address} does not exist", hint=NETWORK_HINT, context={"url": address}) from error
         reason = getattr(error, "reason", error)
+        distrusted = "CERTIFICATE_VERIFY_FAILED" in str(reason)
         raise NetworkUnreachable(
-            f"no connection to {_public(url)}: {reason}", hint=NETWORK_HINT, context={"url": _public(url)}
+            f"no connection to {address}: {reason or type(reason).__name__}",
+            hint="name the authority that signed its certificate with --certificate FILE"
+            if distrusted
+            else NETWORK_HINT,
+            context={"url": address},
+            retry="after-change" if distrusted else None,
         ) from error
 
 
-def _public(url: str) -> str:
+def public_address(url: str) -> str:
     """Return `url` without the password that a mirror's address may hold."""
     parts = urllib.parse.urlsplit(url)
     if "@" not in parts.netloc:

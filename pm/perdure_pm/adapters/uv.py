@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from perdure_pm.adapters.download import NETWORK_HINT
+from perdure_pm.adapters.download import NETWORK_HINT, public_address
 from perdure_pm.adapters.processes import Completed, run
 from perdure_pm.model.errors import (
     ArtefactMissing,
@@ -183,7 +183,7 @@ class Uv:
             "TMP": scratch,
             "LC_ALL": "C.UTF-8",
             "UV_PYTHON_INSTALL_DIR": str(self._layout.interpreters),
-            "UV_HTTP_TIMEOUT": "60",
+            "UV_HTTP_TIMEOUT": "20",
         }
 
 
@@ -192,36 +192,53 @@ _NETWORK = re.compile(
     r"certificate|tls|Network is unreachable|Failed to (?:fetch|download)|HTTP status (?:server|client) error|"
     r"Could not connect|error trying to connect"
 )
-_OFFLINE = re.compile(
-    r"network was disabled|not found in the (?:cache|provided package locations)|no wheels? (?:with|that)|offline"
+_ABSENT = re.compile(
+    r"network was disabled|not found in the (?:cache|package registry|provided package locations)|"
+    r"no wheels? (?:with|that)|there (?:is|are) no versions? of|Failed to read `--find-links` directory|offline"
 )
 
 
 def sort_failure(completed: Completed, what: str, network: Network) -> PerdureError:
     """Return the error for a failed call of uv. Its text is the only source: uv has no structured errors."""
     text = completed.stderr.strip() or completed.stdout.strip()
-    context = {"uv": text[-4000:], "exit_code": completed.returncode}
-    first = next((line.strip() for line in text.splitlines() if line.strip().startswith(("error", "×", "╰─▶"))), what)
+    context: dict[str, object] = {"uv": text[-4000:], "exit_code": completed.returncode}
+    said = [line.strip().partition(": ")[2] for line in text.splitlines() if re.match(r"error: |\s+cause: ", line)]
+    packages = ", ".join(dict.fromkeys(_PINNED.findall(text)))
     if "No space left" in text or "os error 28" in text or "os error 122" in text:
         return NoSpace(
             f"no space left while {what}", hint="free some space, then run the same command again", context=context
+_PINNED = re.compile(r"\b([a-z0-9][a-z0-9._-]*==[^\s,`]+)")
         )
     if "Hash mismatch" in text:
         return IntegrityFault(
-            f"what the index serves is not what the lock says, while {what}",
+            f"what the index serves is not what the lock says, while {what}: {packages}",
             hint="use an index that serves the released files: --index-url URL",
             context=context,
         )
-    if not network.fetches and _OFFLINE.search(text):
-        names = ", ".join(dict.fromkeys(re.findall(r"\b([a-z0-9][a-z0-9._-]*(?:==[^\s,`]+))", text))) or first
-        place = f"the wheelhouse {network.wheelhouse}" if network.wheelhouse else "the cache"
+    if _ABSENT.search(text) and (packages or not network.fetches):
+        missing = packages or (said[-1] if said else text[-200:])
         return ArtefactMissing(
-            f"{place} lacks what is needed while {what}: {names}",
-            hint="add the missing wheels to the --wheelhouse directory, or run the same command with network",
+            f"{_place(network)} cannot be read"
+            if "`--find-links` directory" in text
+            else f"{_place(network)} lacks what is needed while {what}: {missing}",
+            hint="name an index that has it with --index-url URL, or a directory that has it with --wheelhouse DIR"
+            if network.fetches
+            else "add the missing wheels to the --wheelhouse directory, or run the same command with network",
             context=context,
         )
     if network.fetches and _NETWORK.search(text):
         return NetworkUnreachable(
-            f"the index could not be reached while {what}: {first}", hint=NETWORK_HINT, context=context
+            f"the index could not be reached while {what}: {said[-1] if said else text[-200:]}",
+            hint=NETWORK_HINT,
+            context=context,
         )
-    return BuildFailed(f"uv failed while {what}: {first}", context=context)
+    return BuildFailed(f"uv failed while {what}: {': '.join(said) or 'it said nothing'}", context=context)
+
+
+def _place(network: Network) -> str:
+    """Return in words where packages were looked for."""
+    if network.wheelhouse is not None:
+        return f"the wheelhouse {network.wheelhouse}"
+    if network.offline:
+        return "the cache"
+    return "the index" if network.index_url is None else f"the index {public_address(network.index_url)}"

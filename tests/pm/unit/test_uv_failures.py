@@ -1,0 +1,209 @@
+"""How uv's failures become PM's errors: texts of uv 0.13.9 as it printed them, each with what a person is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perdure_pm.adapters.processes import Completed
+from perdure_pm.adapters.uv import sort_failure
+from perdure_pm.model.errors import (
+    ArtefactMissing,
+    BuildFailed,
+    IntegrityFault,
+    NetworkUnreachable,
+    NoSpace,
+    PerdureError,
+)
+from perdure_pm.model.network import Network
+
+ONLINE = Network()
+MIRROR = Network(index_url="http://127.0.0.1:9/simple")
+OFFLINE = Network(offline=True)
+WHEELHOUSE = Network(wheelhouse=Path("wheels"))
+
+USING = "Using Python 3.11.7 environment at: v\n"
+
+NOT_IN_WHEELHOUSE = (
+    USING
+    + "error: No solution found when resolving dependencies\n"
+    + "  cause: Because click was not found in the provided package locations and you require click==8.5.1, "
+    + "we can conclude that your requirements are unsatisfiable.\n"
+)
+NOT_IN_CACHE = (
+    USING
+    + "error: No solution found when resolving dependencies\n"
+    + "  cause: Because click was not found in the cache and you require click==8.5.1, we can conclude that your "
+    + "requirements are unsatisfiable.\n\n"
+    + "hint: Packages were unavailable because the network was disabled. When the network is disabled, registry "
+    + "packages may only be read from the cache.\n"
+)
+NOT_ON_MIRROR = (
+    USING
+    + "error: No solution found when resolving dependencies\n"
+    + "  cause: Because click was not found in the package registry and you require click==8.5.1, we can conclude "
+    + "that your requirements are unsatisfiable.\n"
+)
+NOT_THAT_VERSION = (
+    USING
+    + "error: No solution found when resolving dependencies\n"
+    + "  cause: Because there is no version of click==8.5.1 and you require click==8.5.1, we can conclude that your "
+    + "requirements are unsatisfiable.\n"
+)
+REFUSED = (
+    USING
+    + "error: Request failed after 3 retries in 6.4s\n"
+    + "  cause: Failed to fetch: http://127.0.0.1:9/simple/click/\n"
+    + "  cause: error sending request for url (http://127.0.0.1:9/simple/click/)\n"
+    + "  cause: client error (Connect)\n"
+    + "  cause: tcp connect error\n"
+    + "  cause: Connection refused (os error 111)\n"
+)
+NO_NAMES = (
+    USING
+    + "error: Request failed after 3 retries in 5.2s\n"
+    + "  cause: Failed to fetch: https://index.invalid/simple/pluggy/\n"
+    + "  cause: error sending request for url (https://index.invalid/simple/pluggy/)\n"
+    + "  cause: client error (Connect)\n"
+    + "  cause: dns error\n"
+    + "  cause: failed to lookup address information: not known\n"
+)
+SILENT = (
+    USING
+    + "error: Request failed after 3 retries in 11.0s\n"
+    + "  cause: Failed to fetch: http://127.0.0.1:9/simple/click/\n"
+    + "  cause: error sending request for url (http://127.0.0.1:9/simple/click/)\n"
+    + "  cause: operation timed out\n"
+)
+TAMPERED = (
+    USING
+    + "Resolved 1 package in 344ms\n"
+    + "error: Failed to download `click==8.5.1`\n"
+    + "  cause: Hash mismatch for `click==8.5.1`\n\n"
+    + "         Expected:\n           sha256:"
+    + "0" * 64
+    + "\n\n"
+    + "         Computed:\n           sha256:"
+    + "8" * 64
+    + "\n"
+)
+FULL = (
+    USING
+    + "error: Failed to download `click==8.5.1`\n"
+    + "  cause: failed to write to file `click/core.py`: No space left on device (os error 28)\n"
+)
+QUOTA = USING + "error: failed to create file `click/core.py`: Disk quota exceeded (os error 122)\n"
+NO_WHEELS_FOLDER = "error: Failed to read `--find-links` directory: wheels\n  cause: No such file or directory\n"
+UNKNOWN = "warning: something\nerror: Failed to build `demo`\n  cause: the backend says no\n"
+
+CASES: dict[str, tuple[str, Network, type[PerdureError], str]] = {
+    "wheelhouse lacks it": (
+        NOT_IN_WHEELHOUSE,
+        WHEELHOUSE,
+        ArtefactMissing,
+        "the wheelhouse wheels lacks what is needed while installing packages: click==8.5.1",
+    ),
+    "cache lacks it": (
+        NOT_IN_CACHE,
+        OFFLINE,
+        ArtefactMissing,
+        "the cache lacks what is needed while installing packages: click==8.5.1",
+    ),
+    "mirror lacks it": (
+        NOT_ON_MIRROR,
+        MIRROR,
+        ArtefactMissing,
+        "the index http://127.0.0.1:9/simple lacks what is needed while installing packages: click==8.5.1",
+    ),
+    "mirror lacks that version": (
+        NOT_THAT_VERSION,
+        MIRROR,
+        ArtefactMissing,
+        "the index http://127.0.0.1:9/simple lacks what is needed while installing packages: click==8.5.1",
+    ),
+    "index lacks it": (
+        NOT_ON_MIRROR,
+        ONLINE,
+        ArtefactMissing,
+        "the index lacks what is needed while installing packages: click==8.5.1",
+    ),
+    "no wheelhouse": (
+        NO_WHEELS_FOLDER,
+        WHEELHOUSE,
+        ArtefactMissing,
+        "the wheelhouse wheels cannot be read",
+    ),
+    "refused": (
+        REFUSED,
+        MIRROR,
+        NetworkUnreachable,
+        "the index could not be reached while installing packages: Connection refused (os error 111)",
+    ),
+    "no names": (
+        NO_NAMES,
+        ONLINE,
+        NetworkUnreachable,
+        "the index could not be reached while installing packages: failed to lookup address information: not known",
+    ),
+    "silent": (
+        SILENT,
+        MIRROR,
+        NetworkUnreachable,
+        "the index could not be reached while installing packages: operation timed out",
+    ),
+    "tampered": (
+        TAMPERED,
+        MIRROR,
+        IntegrityFault,
+        "what the index serves is not what the lock says, while installing packages: click==8.5.1",
+    ),
+    "full": (FULL, ONLINE, NoSpace, "no space left while installing packages"),
+    "quota": (QUOTA, OFFLINE, NoSpace, "no space left while installing packages"),
+    "unknown": (
+        UNKNOWN,
+        ONLINE,
+        BuildFailed,
+        "uv failed while installing packages: Failed to build `demo`: the backend says no",
+    ),
+    "silent failure": ("", ONLINE, BuildFailed, "uv failed while installing packages: it said nothing"),
+}
+
+
+@pytest.mark.proves("uv-failure-sorted")
+@pytest.mark.parametrize("case", CASES)
+def test_a_failure_of_uv_is_told_as_what_it_is(case: str) -> None:
+    text, network, kind, summary = CASES[case]
+    error = sort_failure(Completed(returncode=2, stdout="", stderr=text), "installing packages", network)
+    assert (type(error), error.summary) == (kind, summary)
+    assert error.context == {"uv": text.strip(), "exit_code": 2}
+    assert error.state == "unchanged"
+
+
+@pytest.mark.proves("uv-failure-sorted")
+@pytest.mark.parametrize("case", [name for name, entry in CASES.items() if entry[2] is not BuildFailed])
+def test_what_a_person_can_act_on_has_a_hint(case: str) -> None:
+    text, network, *_ = CASES[case]
+    assert sort_failure(Completed(returncode=2, stdout="", stderr=text), "x", network).hint
+
+
+@pytest.mark.proves("uv-failure-sorted")
+def test_several_missing_packages_are_all_named() -> None:
+    text = NOT_IN_WHEELHOUSE.replace("you require click==8.5.1", "you require click==8.5.1 and rich==15.0.0")
+    error = sort_failure(Completed(returncode=1, stdout="", stderr=text), "installing packages", WHEELHOUSE)
+    assert error.summary.endswith(": click==8.5.1, rich==15.0.0")
+
+
+def test_a_mirrors_password_is_in_no_error() -> None:
+    """In its own text uv masks it; what PM adds must not undo that."""
+    network = Network(index_url="http://somebody:secret@127.0.0.1:9/simple")
+    error = sort_failure(Completed(returncode=1, stdout="", stderr=NOT_ON_MIRROR), "installing packages", network)
+    assert "secret" not in str(error.to_json())
+    assert "http://***@127.0.0.1:9/simple" in error.summary
+
+
+def test_uvs_text_is_kept_to_its_end_where_it_is_long() -> None:
+    text = "x" * 5000 + "\nerror: the end"
+    error = sort_failure(Completed(returncode=1, stdout="", stderr=text), "installing packages", ONLINE)
+    assert len(str(error.context["uv"])) == 4000
+    assert str(error.context["uv"]).endswith("error: the end")
