@@ -68,7 +68,7 @@ def test_plugins_are_found_by_reading_boot_json_and_scanning_nothing(
         str(generation.boot_path)
     ]
     assert [path for path in seen["opened"] + seen["listed"] if ".dist-info" in path or "entry_points" in path] == []
-    assert {name for name in seen["modules"] if "metadata" in name or name == "pkg_resources"} == set()
+    assert {"importlib.metadata", "importlib_metadata", "pkg_resources"}.isdisjoint(seen["modules"])
     assert "greeter_plugin" in seen["modules"]
     # The import system lists the directories that modules are looked for in; nothing else is listed.
     assert [path for path in seen["listed"] if path.startswith(home) and path != str(generation.site)] == []

@@ -107,7 +107,7 @@ def plugins(session: Session, check: bool) -> Answer:
                 "tools": tools,
             }
         )
-        load = f"{state.load_seconds * 1000:.1f} ms" if state.loaded else "failed"
+        load = f"{state.load_seconds * 1000:7.1f} ms" if state.loaded else "failed"
         rows.append((source.name, source.version, origin, load, ", ".join(map(str, tools))))
     lines = columns(rows)
     if manager.failures:

@@ -32,8 +32,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return _run(session, arguments)
     except BrokenPipeError:
-        # Whoever read our data has enough. Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        # Whoever read our data has enough.
+        session.output.abandon()
         return EXIT_FAILED
 
 

@@ -55,6 +55,12 @@ class Output:
         os.dup2(2, 1)
         sys.stdout = sys.stderr
 
+    def abandon(self) -> None:
+        """Send what is still buffered for stdout nowhere: Python would complain again when it flushes at exit."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, *(() if self._data is None else (self._data.fileno(),))):
+            os.dup2(nowhere, stream)
+
     def answer(self, command: str, answer: Answer) -> None:
         """Write a command's answer to stdout."""
         if self.as_json:
