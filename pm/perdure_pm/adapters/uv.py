@@ -125,6 +125,16 @@ class Uv:
             )
         return path
 
+    def lock(self, project: Path, python: Path, *, exclude_newer: str | None = None) -> None:
+        """Have the generated project at `project` locked; versions in a lock that is already there stay if they fit.
+
+        Raises:
+            BuildFailed: there is no solution, or uv says so: whether it is a conflict shows only when parts resolve alone.
+        """
+        arguments: list[str | Path] = ["lock", "--project", project, "--python", python, *self._index_arguments()]
+        arguments += [] if exclude_newer is None else ["--exclude-newer", exclude_newer]
+        self._uv(arguments, "resolving")
+
     def check_lock(self, project: Path, python: Path) -> None:
         """Return when the lock of `project` is what its pyproject.toml resolves to; raise BuildFailed otherwise."""
         self._uv(["lock", "--check", "--project", project, "--python", python], f"checking {project / 'uv.lock'}")
@@ -196,6 +206,7 @@ _ABSENT = re.compile(
     r"network was disabled|not found in the (?:cache|package registry|provided package locations)|"
     r"no wheels? (?:with|that)|there (?:is|are) no versions? of|Failed to read `--find-links` directory|offline"
 )
+_PINNED = re.compile(r"\b([a-z0-9][a-z0-9._-]*==[^\s,`]+)")
 
 
 def sort_failure(completed: Completed, what: str, network: Network) -> PerdureError:
@@ -207,7 +218,6 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
     if "No space left" in text or "os error 28" in text or "os error 122" in text:
         return NoSpace(
             f"no space left while {what}", hint="free some space, then run the same command again", context=context
-_PINNED = re.compile(r"\b([a-z0-9][a-z0-9._-]*==[^\s,`]+)")
         )
     if "Hash mismatch" in text:
         return IntegrityFault(

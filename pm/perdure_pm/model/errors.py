@@ -184,6 +184,13 @@ class ConsentMissing(PerdureError):
     default_retry = "after-change"
 
 
+class ConflictRefused(PerdureError):
+    code = "conflict"
+    exit_code = EXIT_CONFLICT
+    meaning = "Plugins do not fit the host's lock, or each other; nothing was built and nothing changed."
+    default_retry = "after-change"
+
+
 class OperationVetoed(PerdureError):
     code = "operation-vetoed"
     exit_code = EXIT_REFUSED
