@@ -27,6 +27,9 @@ class Filesystem(Protocol):
     def copy_file(self, source: Path, target: Path) -> None:
         """Copy contents and mode."""
 
+    def link_file(self, source: Path, target: Path) -> None:
+        """Have `target` be the same file as `source`, or a copy of it where the filesystem has no hard links."""
+
     def rename(self, source: Path, target: Path) -> None:
         """Rename within the home and flush both directories."""
 

@@ -55,6 +55,13 @@ class LocalFilesystem:
             shutil.copyfile(source, target)
             shutil.copymode(source, target)
 
+    def link_file(self, source: Path, target: Path) -> None:
+        try:
+            os.link(source, target)
+        except OSError:
+            with explained(target):
+                shutil.copy2(source, target)
+
     def rename(self, source: Path, target: Path) -> None:
         with explained(target):
             os.rename(source, target)

@@ -125,11 +125,15 @@ class Uv:
             )
         return path
 
+    def forget(self, distributions: Sequence[str]) -> None:
+        """Have nothing of the distributions left in the cache: what lies there was found to be wrong."""
+        self._uv(["cache", "clean", "--force", *distributions], f"cleaning {', '.join(distributions)} out of the cache")
+
     def lock(self, project: Path, python: Path, *, exclude_newer: str | None = None) -> None:
         """Have the generated project at `project` locked; versions in a lock that is already there stay if they fit.
 
         Raises:
-            BuildFailed: there is no solution, or uv says so: whether it is a conflict shows only when parts resolve alone.
+            BuildFailed: uv found no solution; whether it is a conflict shows only when the parts resolve alone.
         """
         arguments: list[str | Path] = ["lock", "--project", project, "--python", python, *self._index_arguments()]
         arguments += [] if exclude_newer is None else ["--exclude-newer", exclude_newer]

@@ -10,6 +10,7 @@ Standard library only, Python 3.9.
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 from collections.abc import Collection, Mapping, Sequence
@@ -21,11 +22,20 @@ from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import IntegrityFault
 from perdure_pm.model.identity import normalise_distribution
-from perdure_pm.store.inventory import find_record_deviations, find_site_packages, hash_file
+from perdure_pm.store.inventory import (
+    Finding,
+    Inventory,
+    KnownFiles,
+    find_record_deviations,
+    find_site_packages,
+    hash_file,
+    take_inventory,
+)
 from perdure_pm.store.layout import Layout, environment_python
 
 COMPILE_SECONDS = 600.0
 SHOWN_FINDINGS = 20
+LEASE = "perdure_lease"
 _PINNED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)")
 
 
@@ -80,8 +90,13 @@ def build_environment(
     python: Path,
     requirements: str,
     wheels: Sequence[Wheel] = (),
-) -> None:
+    base: Path | None = None,
+    known: KnownFiles | None = None,
+    lease: bool = False,
+) -> Inventory:
     """Have a complete, compiled environment at `environment`, its contents checked against every RECORD.
+
+    What the cache served wrong is thrown out of it, fetched again and built once more.
 
     Args:
         uv: the uv to build with.
@@ -90,23 +105,86 @@ def build_environment(
         python: the base interpreter's real path.
         requirements: pinned and hashed requirements.
         wheels: further wheels to install.
+        base: an environment whose byte code is carried over where the sources are the same files.
+        known: files whose hash is known already, by inode.
+        lease: whether each process that starts in it is to hold its generation.
+
+    Returns:
+        The inventory of the environment.
 
     Raises:
-        IntegrityFault: what was installed is not what the distributions' RECORD files say.
+        IntegrityFault: what was installed is, also the second time, not what the distributions' RECORD files say.
     """
-    uv.make_environment(environment, python)
     text = "".join([requirements, *(wheel.requirement() + "\n" for wheel in wheels)])
     listing = environment.with_name("requirements.txt")
     filesystem.write_durable(listing, text.encode())
-    uv.install(environment, listing)
-    compile_environment(environment)
-    findings = find_record_deviations(find_site_packages(environment))
-    if findings:
-        raise IntegrityFault(
-            f"{len(findings)} files are not what their distributions say, the first: {findings[0]}",
-            hint="delete the cache directory below the home, then run the same command again",
-            context={"findings": [str(finding) for finding in findings[:SHOWN_FINDINGS]]},
-        )
+    findings: list[Finding] = []
+    for _attempt in (1, 2):
+        uv.make_environment(environment, python)
+        uv.install(environment, listing)
+        if lease:
+            _add_lease(filesystem, environment)
+        if base is not None:
+            carry_bytecode(filesystem, base, environment)
+        compile_environment(environment)
+        inventory = take_inventory(environment, known)
+        findings = find_record_deviations(environment, inventory)
+        if not findings:
+            return inventory
+        uv.forget(sorted({finding.distribution.partition("-")[0] for finding in findings}))
+        filesystem.remove_tree(environment)
+    raise IntegrityFault(
+        f"{len(findings)} files are not what their distributions say, the first: {findings[0]}",
+        hint="use another index with --index-url URL: what this one serves does not fit together",
+        context={"findings": [str(finding) for finding in findings[:SHOWN_FINDINGS]]},
+    )
+
+
+def _add_lease(filesystem: ports.Filesystem, environment: Path) -> None:
+    """Have every interpreter that starts in the environment import the module that holds the generation."""
+    target = find_site_packages(environment)
+    filesystem.copy_file(Path(__file__).resolve().parent.parent / "launcher" / f"{LEASE}.py", target / f"{LEASE}.py")
+    filesystem.write_durable(target / f"{LEASE}.pth", f"import {LEASE}\n".encode())
+
+
+def carry_bytecode(filesystem: ports.Filesystem, base: Path, environment: Path) -> int:
+    """Have the byte code of `base` in `environment` for every source that is the same file; return how many.
+
+    The same inode is the same bytes and the same time, which is what the byte code was made from. The rest is compiled.
+    """
+    try:
+        old, new = find_site_packages(base), find_site_packages(environment)
+    except IntegrityFault:
+        return 0
+    carried = 0
+    for folder, _, names in os.walk(new):
+        sources = [name for name in names if name.endswith(".py")]
+        here = Path(folder)
+        cache, old_folder = here / "__pycache__", old / here.relative_to(new)
+        try:
+            compiled = os.listdir(old_folder / "__pycache__") if sources else []
+        except OSError:
+            continue
+        by_stem: dict[str, str] = {}
+        for name in compiled:
+            by_stem.setdefault(name.partition(".")[0], name)
+        for source in sources:
+            name = by_stem.get(source[: -len(".py")], "")
+            if name and _same_file(old_folder / source, here / source):
+                if not cache.is_dir():
+                    filesystem.make_directories(cache)
+                if not (cache / name).exists():
+                    filesystem.link_file(old_folder / "__pycache__" / name, cache / name)
+                    carried += 1
+    return carried
+
+
+def _same_file(first: Path, second: Path) -> bool:
+    try:
+        one, two = first.stat(), second.stat()
+    except OSError:
+        return False
+    return (one.st_dev, one.st_ino) == (two.st_dev, two.st_ino)
 
 
 def build_tool_environment(

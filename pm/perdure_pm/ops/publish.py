@@ -1,47 +1,108 @@
 """Publication: the only way what a profile runs changes.
 
-Read top to bottom it is the protocol: what is wanted is compared with what is there; a candidate is built at its final
-path beside everything else; its contents are checked and the host is started in it; it is sealed by its record; then
-one durable write of the pointer is the commit. Owns: that order. Does not own: what is wanted (install), how an
-environment is built (build), the receipt and the mutex (worker, install).
+It reads top to bottom as the protocol (docs/explanation/crash-safety.md names the crash window of each step):
 
-Keeps: pm-pointer-last, pm-sealed-before-selected, pm-health-before-commit.
+    1  a started receipt                    (the worker wrote it before this is called)
+    2  the mutex
+    3  intent, pointer, inputs              equal inputs of a sound generation: nothing to do
+    4  preflight                            space; consent for installs that nobody asked for
+    5  resolve                              the host's lock binds
+    6  build                                at the final path, where nothing points
+    7  verify                               contents, then imports and a start of the host
+    8  seal                                 flush, then the record
+    9  is the intent still what step 3 read?   once more from 3, then the caller is asked to
+    10 commit                               one durable write of the pointer
+    11 configuration follows                written down before the commit, finished by whatever runs next
+    12 obligations                          what a person has to do
+
+Owns: that order. Does not own: what is wanted (a `Change`, from the verbs), resolving (resolve), environments (build).
+
+Keeps: pm-pointer-last, pm-sealed-before-selected, pm-health-before-commit, pm-same-inputs-noop.
 """
 
 from __future__ import annotations
 
+import configparser
 import hashlib
 import json
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+from packaging.markers import Marker, default_environment
+from packaging.requirements import Requirement
 
 from perdure_pm.adapters.interpreter import Interpreter, target_name
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.errors import HealthCheckFailed, NoSpace, PerdureError
-from perdure_pm.ops.build import bare_environment, build_environment
-from perdure_pm.ops.context import Context, Outcome
-from perdure_pm.ops.launchers import write_host_launchers
-from perdure_pm.ops.release import Plugin, Release
-from perdure_pm.store.generations import Generation, current_generation, next_number
-from perdure_pm.store.inventory import (
-    FILE_NAME,
-    find_site_packages,
-    find_size_changes,
-    load_inventory,
-    take_inventory,
+from perdure_pm.model.errors import (
+    ConfigChanged,
+    HealthCheckFailed,
+    LazyInstallRefused,
+    NoSpace,
+    PerdureError,
 )
+from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.ops.build import bare_environment, build_environment, split_requirements
+from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.host import build_release, find_release, find_source, make_uv, require_python
+from perdure_pm.ops.intent import (
+    Intent,
+    finish_pending,
+    is_unchanged,
+    load_intent,
+    plan_plugins,
+    write_host,
+    write_pending,
+)
+from perdure_pm.ops.launchers import write_host_launchers
+from perdure_pm.ops.release import PLUGIN_GROUP, Plugin, Release
+from perdure_pm.ops.resolve import Resolution, resolve
+from perdure_pm.ops.rollback import find_obligations
+from perdure_pm.ops.runtime import choose_interpreter, find_interpreter
+from perdure_pm.ops.selection import Selection, parse_selection
+from perdure_pm.ops.soundness import find_damage
+from perdure_pm.store import history
+from perdure_pm.store.generations import (
+    Generation,
+    current_generation,
+    list_generations,
+    load_files,
+    next_number,
+)
+from perdure_pm.store.inventory import FILE_NAME, Inventory, find_known_files, find_site_packages, take_inventory
 from perdure_pm.store.layout import environment_python, environment_scripts
 from perdure_pm.store.pointer import save_pointer
+from perdure_pm.store.trial import Trial, clear_trial, save_trial
 
 RECORD_SCHEMA = 1
 BOOT_SCHEMA = 1
-NEEDED_BYTES = 200 * 1024 * 1024
-"""What a generation of our app may take at worst: copies of every file, byte code, and room for the flush."""
+LEAST_BYTES = 200 * 1024 * 1024
+"""What a generation of our app may take at worst, where none tells better."""
 HEALTH_SECONDS = 120.0
+BUILDS = 2
+"""How often a publication starts over when the intent changed under it, the first time included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a verb asks of a publication."""
+
+    operation: str
+    checkout: str | None = None
+    """The host's source tree, where it is to change."""
+    plugins: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
+    """What becomes of the profile's plugins; None leaves them."""
+    upgrade: bool = False
+    """Whether versions that still fit are looked up anew."""
+    confirm_within: timedelta | None = None
+    """How long the new generation is on trial."""
+    expected: str | None = None
+    """The digest of the profile's config.yaml that the caller saw, if that matters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +110,7 @@ class Wanted:
     """Everything that determines what a generation holds."""
 
     release: Release
-    plugins: tuple[Plugin, ...]
-    """The selection, in load order."""
+    selection: Selection
     interpreter: Interpreter
 
     def inputs(self) -> dict[str, Any]:
@@ -58,7 +118,7 @@ class Wanted:
         return {
             "release": self.release.digest,
             "requirements": hashlib.sha256(self.release.requirements.encode()).hexdigest(),
-            "plugins": [plugin.to_json() for plugin in self.plugins],
+            "plugins": list(self.selection.entries),
             "interpreter": self.interpreter.to_json(),
             "target": target_name(),
         }
@@ -68,123 +128,362 @@ class Wanted:
         return hashlib.sha256(json.dumps(self.inputs(), sort_keys=True).encode()).hexdigest()
 
 
-def plan_publication(context: Context, wanted: Wanted) -> dict[str, Any]:
-    """Return what publishing `wanted` would do, as printable data; nothing is changed."""
-    current = current_generation(context.layout, context.profile)
-    unchanged = current is not None and is_sound(current) and current.record["inputs_digest"] == wanted.digest()
-    return {
-        "profile": context.profile,
-        "from": None if current is None else current.identity,
-        "changes": not unchanged,
-        "host": {"name": wanted.release.name, "version": wanted.release.version},
-        "plugins": [plugin.to_json() for plugin in wanted.plugins],
-        "interpreter": wanted.interpreter.to_json(),
-        "steps": [] if unchanged else ["build", "verify", "start the host", "seal", "select"],
-    }
-
-
-def is_sound(generation: Generation) -> bool:
-    """Return whether a generation's files have the sizes they were sealed with and its interpreter still runs them."""
-    try:
-        findings = find_size_changes(generation.path, load_inventory(generation.path / FILE_NAME))
-    except PerdureError:
-        return False
-    return not findings and generation.python.exists()
-
-
-def publish(
-    context: Context, uv: Uv | None, wanted: Wanted, *, before_commit: Callable[[], None] = lambda: None
-) -> Outcome:
-    """Have `wanted` selected for the context's profile. The caller holds the mutex.
-
-    Args:
-        context: the world.
-        uv: what builds; None only where the plan says that nothing changes.
-        wanted: what is to run.
-        before_commit: raises where what `wanted` was made from is no longer what it was.
+def publish(context: Context, change: Change) -> Outcome:
+    """Have what the intent says, with `change` made to it, selected for the profile.
 
     Raises:
-        NoSpace: too little space; nothing was written.
-        HealthCheckFailed: the candidate does not start; it was removed.
-        OperationVetoed: the caller's before_publish refused; the candidate was removed.
+        ConfigInvalid, ConfigChanged: the configuration has faults, or is not what the caller saw, or kept changing.
+        NothingInstalled: nobody said what to install.
+        LazyInstallRefused: something would have to be built that nobody asked for; nothing was fetched.
+        NoSpace, ConflictRefused, NetworkUnreachable, ArtefactMissing, BuildFailed: nothing was published.
+        IntegrityFault: what was fetched is not what it should be, also the second time.
+        HealthCheckFailed: the candidate does not start.
+        OperationVetoed: the caller's before_publish refused.
     """
-    layout, filesystem, reporter = context.layout, context.filesystem, context.reporter
-
-    # What is there already? Equal inputs and sound files: nothing to do.
-    plan = plan_publication(context, wanted)
-    if not plan["changes"]:
-        write_host_launchers(filesystem, layout, list(wanted.release.commands))
-        return Outcome(status="noop", data={"generation": plan["from"], "plan": plan})
-    if context.dry_run or uv is None:
-        return Outcome(status="ok", data={"plan": plan, "dry_run": True})
-    _require_space(context)
-
-    # Build at the final path. A crash from here to the commit leaves a generation that nothing names.
-    identity = f"{next_number(layout)}-{wanted.digest()[:12]}"
-    path = layout.generation(identity)
-    filesystem.make_directories(path)
-    try:
-        record = _build(context, uv, wanted, identity, path)
-        reporter.progress("health", f"starting {wanted.release.name}")
-        _check_health(wanted, path)
-        # Sealed: everything is on the disk before the record says so.
-        reporter.progress("seal", "flushing to the disk")
-        filesystem.write_durable(path / FILE_NAME, take_inventory(path).to_bytes())
-        filesystem.make_read_only(path)
-        path.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR)  # the record is still to come
-        filesystem.flush(path)
-        filesystem.write_durable(path / "record.json", json.dumps(record, indent=1).encode(), mode=0o444)
-        filesystem.make_read_only(path)
-        before_commit()
-        reporter.callback("before_publish", {**plan, "generation": identity})
-        filesystem.make_directories(layout.profile(context.profile))
-        reporter.committed()  # from here on no cancellation ends this
-    except BaseException:
-        filesystem.remove_tree(path)
-        raise
-
-    # The commit. A crash before this line changes nothing; after it, only tidying is left.
-    save_pointer(filesystem, layout, context.profile, identity)
-
-    entry = {"at": context.clock().strftime("%Y-%m-%dT%H:%M:%SZ"), "generation": identity, "from": plan["from"]}
-    filesystem.append_durable(layout.history(context.profile), (json.dumps(entry) + "\n").encode())
-    write_host_launchers(filesystem, layout, list(wanted.release.commands))
-    reporter.callback("published", {"profile": context.profile, "generation": identity, "from": plan["from"]})
-    return Outcome(status="ok", data={"generation": identity, "plan": plan})
-
-
-def _require_space(context: Context) -> None:
-    free = context.filesystem.free_bytes(context.layout.home)
-    if free < NEEDED_BYTES:
-        raise NoSpace(
-            f"{context.layout.home} has {free} bytes free; a new generation may need {NEEDED_BYTES}",
-            hint="free some space on that filesystem, then run the same command again",
-            context={"path": str(context.layout.home), "free": free, "needed": NEEDED_BYTES},
+    with exclusive(context, change.operation):
+        notices = finish_pending(context)
+        for _attempt in range(BUILDS):
+            outcome = _publish_once(context, change, notices)
+            if outcome is not None:
+                return outcome
+        raise ConfigChanged(
+            "the configuration kept changing during the operation; nothing was published",
+            hint="run the same command again",
         )
 
 
-def _build(context: Context, uv: Uv, wanted: Wanted, identity: str, path: Path) -> dict[str, Any]:
-    """Have the generation's environment and its boot file at `path`, and return the record that will seal it."""
-    release, filesystem = wanted.release, context.filesystem
-    selected = {plugin.distribution for plugin in wanted.plugins}
-    bundle = {plugin.distribution for plugin in release.plugins}
-    wheels = [wheel for wheel in release.wheels if wheel.distribution not in bundle - selected]
+def _publish_once(  # noqa: C901, PLR0912, PLR0915  # the protocol in one piece, as its specification
+    context: Context, change: Change, notices: tuple[str, ...]
+) -> Outcome | None:
+    """Return the outcome, or None where the intent changed before the commit."""
+    layout, filesystem, reporter = context.layout, context.filesystem, context.reporter
+
+    # 3. What is wanted, and what is there?
+    intent = load_intent(context)
+    if change.expected not in {None, intent.profile_file.digest}:
+        raise ConfigChanged(
+            f"{intent.profile_file.document.file} is not the file that was seen", hint="look at it again"
+        )
+    source, said = find_source(context, change.checkout or intent.home.host_checkout)
+    notices = (*notices, *said)
+    release = find_release(layout, source)
+    interpreter = find_interpreter(layout, context.environ, context.python)
+    current = current_generation(layout, context.profile)
+    if release is not None and interpreter is not None and not change.upgrade:
+        wanted = _want(release, intent, change, interpreter)
+        if current is not None and _answers(context, current, wanted):
+            return _answer_noop(context, intent, change, wanted, current, notices)
+
+    # 4. Preflight: nothing was fetched so far, and nothing is where it may not be.
+    if context.lazy and not context.lazy_allowed:
+        raise LazyInstallRefused(
+            "an install is needed that nobody asked for, and lazy installs are off",
+            hint=f'"{layout.bin / "perdure-pm"}" install',
+        )
+    _require_space(context, current)
+    uv = make_uv(context)
+    interpreter = choose_interpreter(layout, uv, reporter, context.environ, context.python)
+    release = build_release(context, uv, source, interpreter.path)
+    wanted = _want(release, intent, change, interpreter)
+
+    # 5. Resolve, in a scratch directory: a conflict is known before anything is built.
+    scratch = layout.scratch / f"resolve-{wanted.digest()[:12]}"
+    filesystem.remove_tree(scratch)
+    filesystem.make_directories(scratch)
+    resolution = _resolve(context, uv, wanted, scratch, None if change.upgrade or current is None else current.path)
+    plan = _plan(context, change, wanted, resolution, current)
+    same = current is not None and current.record["inputs_digest"] == wanted.digest()
+    if change.upgrade and same and current is not None and not plan["packages"] and not find_damage(layout, current):
+        return _answer_noop(context, intent, change, wanted, current, notices)
+    if context.dry_run:
+        return Outcome(status="ok", data={"plan": plan, "dry_run": True}, obligations=notices)
+
+    # 6 to 8. A generation with these inputs may be sealed already: then it is selected again, and nothing is built.
+    sealed = None if change.upgrade else _find_sealed(context, wanted)
+    if sealed is None:
+        identity = f"{next_number(layout)}-{wanted.digest()[:12]}"
+        path = layout.generation(identity)
+        filesystem.make_directories(path)
+        # A crash from here to the commit leaves a generation that nothing names; collect removes it.
+        try:
+            inventory = _build(context, uv, wanted, resolution, identity, current)
+            _verify(context, wanted, resolution, identity)
+            _seal(context, uv, wanted, resolution, identity, inventory)
+        except BaseException:
+            filesystem.remove_tree(path)
+            raise
+    else:
+        identity = sealed.identity
+
+    # 9. Was anything edited meanwhile?
+    if not is_unchanged(layout, intent):
+        if sealed is None:
+            filesystem.remove_tree(layout.generation(identity))
+        return None
+    try:
+        reporter.callback("before_publish", {**plan, "generation": identity})
+        write_pending(context, intent.profile_file, _intent_text(intent, change, wanted), identity)
+        if change.confirm_within is not None and current is not None:
+            deadline = context.clock() + change.confirm_within
+            trial = Trial(generation=identity, previous=current.identity, deadline=deadline)
+            save_trial(filesystem, layout, context.profile, trial)
+        reporter.committed()  # from here on no cancellation ends this
+    except BaseException:
+        if sealed is None:
+            filesystem.remove_tree(layout.generation(identity))
+        raise
+
+    # 10. The commit. A crash before this line changes nothing; after it, only tidying is left.
+    save_pointer(filesystem, layout, context.profile, identity)
+
+    # 11 and 12. Tidying, each step of which is finished by the next operation where a crash cuts it off.
+    if change.confirm_within is None:
+        clear_trial(filesystem, layout, context.profile)
+    before = None if current is None else current.identity
+    history.append_selection(
+        filesystem,
+        layout,
+        context.profile,
+        history.Selection(at=context.clock(), generation=identity, before=before, operation=change.operation),
+    )
+    write_host_launchers(filesystem, layout, list(wanted.release.commands))
+    notices = (*notices, *finish_pending(context))
+    write_host(context, intent, wanted.release.name, source if isinstance(source, Path) else None)
+    filesystem.remove_tree(scratch)
+    reporter.callback("published", {"profile": context.profile, "generation": identity, "from": before})
+    return Outcome(
+        status="ok",
+        data={"generation": identity, "plan": plan, "reused": sealed is not None},
+        obligations=(*notices, *find_obligations(current)),
+    )
+
+
+# The steps
+
+
+def _want(release: Release, intent: Intent, change: Change, interpreter: Interpreter) -> Wanted:
+    """Return what is wanted: the intent's plugins (the whole bundle where it names none), as `change` leaves them."""
+    require_python(release, interpreter)
+    entries = intent.plugins
+    if change.plugins is not None:
+        entries = change.plugins(parse_selection(release, entries).entries)
+    return Wanted(release=release, selection=parse_selection(release, entries), interpreter=interpreter)
+
+
+def _answers(context: Context, generation: Generation, wanted: Wanted) -> bool:
+    """Return whether a generation is what is wanted, and undamaged."""
+    return generation.record["inputs_digest"] == wanted.digest() and not find_damage(context.layout, generation)
+
+
+def _answer_noop(
+    context: Context, intent: Intent, change: Change, wanted: Wanted, current: Generation, notices: tuple[str, ...]
+) -> Outcome:
+    """Return the outcome when nothing is to be published; what a crash may have left undone is done all the same."""
+    if not context.dry_run:
+        write_host_launchers(context.filesystem, context.layout, list(wanted.release.commands))
+        write_pending(context, intent.profile_file, _intent_text(intent, change, wanted), current.identity)
+        notices = (*notices, *finish_pending(context))
+        source = Path(change.checkout).resolve() if change.checkout is not None else None
+        write_host(context, intent, wanted.release.name, source)
+    plan = {"changes": False, "from": current.identity, "packages": [], "profile": context.profile}
+    return Outcome(status="noop", data={"generation": current.identity, "plan": plan}, obligations=notices)
+
+
+def _intent_text(intent: Intent, change: Change, wanted: Wanted) -> str:
+    """Return the profile's configuration as it should be after the commit."""
+    if change.plugins is None and intent.plugins is not None:
+        return intent.profile_file.text
+    return plan_plugins(intent, wanted.selection.entries)
+
+
+def _require_space(context: Context, current: Generation | None) -> None:
+    """Refuse when a generation like the current one would not fit, were every file a copy."""
+    needed = LEAST_BYTES
+    if current is not None:
+        with_files = sum(entry.size for entry in _inventory_of(context, current).files.values())
+        needed = max(needed, int(with_files * 1.2))
+    free = context.filesystem.free_bytes(context.layout.home)
+    if free < needed:
+        raise NoSpace(
+            f"{context.layout.home} has {free} bytes free; a new generation may need {needed}",
+            hint="free some space on that filesystem, then run the same command again",
+            context={"path": str(context.layout.home), "free": free, "needed": needed},
+        )
+
+
+def _resolve(context: Context, uv: Uv, wanted: Wanted, scratch: Path, base: Path | None) -> Resolution:
+    """Return what is to be installed. Without plugins from an index, the host's own lock is the answer."""
+    release = wanted.release
+    if not wanted.selection.requirements:
+        lock = (context.layout.release(release.digest) / "uv.lock").read_text(encoding="utf-8")
+        return Resolution(requirements=release.requirements, lock=lock, plugins={})
+    context.reporter.progress("resolve", f"resolving {', '.join(wanted.selection.requirements)}")
+    return resolve(
+        uv,
+        context.filesystem,
+        release=release,
+        requirements=wanted.selection.requirements,
+        interpreter=wanted.interpreter,
+        folder=scratch,
+        seed=None if base is None else base / "uv.lock",
+    )
+
+
+def _plan(
+    context: Context, change: Change, wanted: Wanted, resolution: Resolution, current: Generation | None
+) -> dict[str, Any]:
+    """Return what publishing would do, as printable data."""
+    before = {} if current is None else {entry["name"]: entry["version"] for entry in current.record["packages"]}
+    after = _installed_versions(wanted, resolution)
+    return {
+        "profile": context.profile,
+        "operation": change.operation,
+        "from": None if current is None else current.identity,
+        "changes": True,
+        "host": {"name": wanted.release.name, "version": wanted.release.version},
+        "plugins": list(wanted.selection.entries),
+        "interpreter": wanted.interpreter.to_json(),
+        "packages": compare_packages(before, after),
+        "steps": ["build", "verify", "start the host", "seal", "select"],
+    }
+
+
+def compare_packages(before: dict[str, str], after: dict[str, str]) -> list[dict[str, str | None]]:
+    """Return the packages that were added, removed or moved, by name, with both versions."""
+    return [
+        {"name": name, "from": before.get(name), "to": after.get(name)}
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _installed_versions(wanted: Wanted, resolution: Resolution) -> dict[str, str]:
+    """Return name → version of what the answer installs on this machine: its markers are asked."""
+    environment = {str(key): str(value) for key, value in default_environment().items()}
+    environment["python_full_version"] = wanted.interpreter.version
+    environment["python_version"] = ".".join(wanted.interpreter.version.split(".")[:2])
+    found = {wheel.distribution: wheel.version for wheel in _wheels(wanted)}
+    for name, block in split_requirements(resolution.requirements).items():
+        for line in block.splitlines():
+            text = line.partition(" --hash")[0].rstrip(" \\")
+            if not text.strip() or line.startswith((" ", "#")):
+                continue
+            requirement = Requirement(text)
+            if requirement.marker is None or Marker(str(requirement.marker)).evaluate(environment):
+                found[name] = next(iter(requirement.specifier)).version
+    return found
+
+
+def _wheels(wanted: Wanted) -> list[Any]:
+    """Return the release's wheels without the bundled plugins that are not selected."""
+    selected = {plugin.distribution for plugin in wanted.selection.bundled}
+    bundle = {plugin.distribution for plugin in wanted.release.plugins}
+    return [wheel for wheel in wanted.release.wheels if wheel.distribution not in bundle - selected]
+
+
+def _find_sealed(context: Context, wanted: Wanted) -> Generation | None:
+    """Return the newest sealed, sound generation with the wanted inputs: another profile's, or an earlier one's."""
+    generations, _ = list_generations(context.layout)
+    return next((found for found in generations if _answers(context, found, wanted)), None)
+
+
+def _build(
+    context: Context, uv: Uv, wanted: Wanted, resolution: Resolution, identity: str, current: Generation | None
+) -> Inventory:
+    """Have the generation's environment, its boot file and its lease at its path; return the environment's inventory."""
+    filesystem, path = context.filesystem, context.layout.generation(identity)
     context.reporter.progress("build", f"building generation {identity}")
-    build_environment(
+    known = None if current is None else find_known_files(current.path, _inventory_of(context, current))
+    inventory = build_environment(
         uv,
         filesystem,
         environment=path / "venv",
         python=wanted.interpreter.path,
-        requirements=release.requirements,
-        wheels=wheels,
+        requirements=resolution.requirements,
+        wheels=_wheels(wanted),
+        base=None if current is None else current.environment,
+        known=known,
+        lease=True,
     )
-    filesystem.copy_file(context.layout.release(release.digest) / "uv.lock", path / "uv.lock")
-    host = {"name": release.name, "version": release.version}
-    plugins = [plugin.to_json() for plugin in wanted.plugins]
+    filesystem.write_durable(path / "uv.lock", resolution.lock.encode())
+    host = {"name": wanted.release.name, "version": wanted.release.version}
+    plugins = [plugin.to_json() for plugin in _find_plugins(wanted, path / "venv")]
     boot = {"schema": BOOT_SCHEMA, "generation": identity, "host": host, "plugins": plugins}
     filesystem.write_durable(path / "boot.json", json.dumps(boot, indent=1).encode())
     filesystem.write_durable(path / "lease", b"")
-    return {
+    return inventory
+
+
+def _find_plugins(wanted: Wanted, environment: Path) -> list[Plugin]:
+    """Return the entries that the selected distributions declare for the host, in the selection's order."""
+    bundled = {plugin.distribution: plugin for plugin in wanted.selection.bundled}
+    installed = {
+        normalise_distribution(info.name.partition("-")[0]): info
+        for info in find_site_packages(environment).glob("*.dist-info")
+    }
+    found: list[Plugin] = []
+    for name in wanted.selection.names():
+        if name in bundled:
+            found.append(bundled[name])
+            continue
+        info = installed.get(name)
+        entries = configparser.ConfigParser(delimiters=("=",), interpolation=None)
+        if info is not None and (info / "entry_points.txt").is_file():
+            entries.read_string((info / "entry_points.txt").read_text(encoding="utf-8"))
+        version = info.name.removesuffix(".dist-info").partition("-")[2] if info is not None else ""
+        if entries.has_section(PLUGIN_GROUP):
+            found += [
+                Plugin(name=key, distribution=name, version=version, entry=value.strip())
+                for key, value in entries.items(PLUGIN_GROUP)
+            ]
+    return found
+
+
+def _verify(context: Context, wanted: Wanted, _resolution: Resolution, identity: str) -> None:
+    """Import every declared plugin and start the host, in one process of the generation's own interpreter.
+
+    The contents were checked while it was built. A version call is no health check: the host loads its plugins here.
+    """
+    path = context.layout.generation(identity)
+    boot = json.loads((path / "boot.json").read_bytes())
+    context.reporter.progress("health", f"starting {wanted.release.name}")
+    probe = Path(__file__).resolve().parent.parent / "launcher" / "probe.py"
+    for command in wanted.release.commands:
+        script = environment_scripts(path / "venv") / command
+        words = [str(script), "plugins", "--check"] if command == "perdure" else [str(script), "--version"]
+        request = {"entries": boot["plugins"], "command": words}
+        completed = run(
+            [environment_python(path / "venv"), "-I", probe, json.dumps(request)],
+            environment=bare_environment(),
+            directory=path,
+            timeout=HEALTH_SECONDS,
+            on_tick=context.reporter.heartbeat,
+        )
+        if completed.returncode != 0:
+            raise HealthCheckFailed(
+                f"{wanted.release.name} {wanted.release.version} does not start in the new environment: "
+                f"{command} ended with {completed.returncode}",
+                hint="see the output in the receipt: perdure-pm receipts",
+                context={"output": (completed.stdout + completed.stderr)[-4000:]},
+            )
+
+
+def _seal(
+    context: Context, uv: Uv, wanted: Wanted, resolution: Resolution, identity: str, inventory: Inventory
+) -> None:
+    """Have everything on the disk, then the record that says so."""
+    filesystem, path = context.filesystem, context.layout.generation(identity)
+    context.reporter.progress("seal", "flushing to the disk")
+    inside = {f"venv/{name}": entry for name, entry in inventory.files.items()}
+    links = {f"venv/{name}": target for name, target in inventory.links.items()}
+    beside = take_inventory(path, skip="venv")
+    whole = Inventory({**inside, **beside.files}, {**links, **beside.links})
+    filesystem.write_durable(path / FILE_NAME, whole.to_bytes())
+    filesystem.make_read_only(path)
+    path.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR)  # the record is still to come
+    filesystem.flush(path)
+    boot = json.loads((path / "boot.json").read_bytes())
+    record = {
         "schema": RECORD_SCHEMA,
         "id": identity,
         "number": int(identity.partition("-")[0]),
@@ -192,43 +491,43 @@ def _build(context: Context, uv: Uv, wanted: Wanted, identity: str, path: Path) 
         "inputs_digest": wanted.digest(),
         "created": context.clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
         "profile": context.profile,
-        "host": {**host, "source": release.source, "release": release.digest, "commands": list(release.commands)},
+        "host": {
+            **boot["host"],
+            "source": wanted.release.source,
+            "release": wanted.release.digest,
+            "commands": list(wanted.release.commands),
+        },
         "interpreter": wanted.interpreter.to_json(),
         "target": target_name(),
         "uv": uv.binary.parent.name,
         "packages": _packages(path / "venv"),
-        "plugins": plugins,
-        "requirements": release.requirements,
+        "plugins": boot["plugins"],
+        "selection": list(wanted.selection.entries),
+        "requirements": resolution.requirements,
+        "lock": resolution.lock,
         "wheels": [
             {
                 "file": wheel.path.name,
                 "sha256": wheel.sha256,
                 "path": wheel.path.relative_to(context.layout.home).as_posix(),
             }
-            for wheel in wheels
+            for wheel in _wheels(wanted)
         ],
     }
+    filesystem.write_durable(path / "record.json", json.dumps(record, indent=1).encode(), mode=0o444)
+    filesystem.make_read_only(path)
 
 
 def _packages(environment: Path) -> list[dict[str, str]]:
     names = sorted(info.name.removesuffix(".dist-info") for info in find_site_packages(environment).glob("*.dist-info"))
-    return [{"name": name.partition("-")[0], "version": name.partition("-")[2]} for name in names]
+    return [
+        {"name": normalise_distribution(name.partition("-")[0]), "version": name.partition("-")[2]} for name in names
+    ]
 
 
-def _check_health(wanted: Wanted, path: Path) -> None:
-    """Start the host in the candidate, with every selected plugin, under its own interpreter."""
-    python = environment_python(path / "venv")
-    for command in wanted.release.commands:
-        script = environment_scripts(path / "venv") / command
-        checks: list[list[str | Path]] = [[python, "-I", script, "--version"]]
-        if command == "perdure":
-            checks = [[python, "-I", script, "plugins", "--check"]]
-        for check in checks:
-            completed = run(check, environment=bare_environment(), directory=path, timeout=HEALTH_SECONDS)
-            if completed.returncode != 0:
-                raise HealthCheckFailed(
-                    f"{wanted.release.name} {wanted.release.version} does not start in the new environment: "
-                    f"{command} ended with {completed.returncode}",
-                    hint="see the output in the receipt: perdure-pm receipts",
-                    context={"output": (completed.stdout + completed.stderr)[-4000:]},
-                )
+def _inventory_of(context: Context, generation: Generation) -> Inventory:
+    """Return a sealed generation's inventory; an empty one where it cannot be read, which only costs time."""
+    try:
+        return load_files(context.layout, generation.identity)
+    except PerdureError:
+        return Inventory({}, {})

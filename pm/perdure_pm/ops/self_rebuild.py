@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from perdure_pm.adapters.mutex import held
 from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.runtime import build_runtime, load_runtime, seed_source
 
 
@@ -21,12 +21,7 @@ def rebuild_self(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
         IntegrityFault: the home has no seed.
     """
     layout = context.layout
-    with held(
-        layout,
-        "self rebuild",
-        wait=context.wait,
-        on_wait=lambda holder: context.reporter.progress("mutex", f"waiting for another operation: {holder}"),
-    ):
+    with exclusive(context, "self rebuild"):
         before = load_runtime(layout)
         data: dict[str, Any] = {"from": None if before is None else before.identity}
         if context.dry_run:

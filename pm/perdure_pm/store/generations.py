@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from perdure_pm.model.errors import IntegrityFault, NothingInstalled
+from perdure_pm.model.errors import IntegrityFault, NothingInstalled, UsageFault
 from perdure_pm.model.identity import parse_generation_number
 from perdure_pm.store.inventory import FILE_NAME, Inventory, load_inventory
 from perdure_pm.store.layout import Layout, environment_python, environment_scripts
@@ -136,6 +137,35 @@ def list_generations(layout: Layout) -> tuple[list[Generation], list[Damaged]]:
             broken.append(Damaged(identity, str(fault.context["reason"])))
     sealed.sort(key=lambda generation: generation.number, reverse=True)
     return sealed, broken
+
+
+def list_unsealed(layout: Layout) -> list[str]:
+    """Return the ids of the candidates that were never sealed: what killed builds left."""
+    return [name for name in _identities(layout) if not (layout.generation(name) / "record.json").exists()]
+
+
+def find_generation(layout: Layout, wanted: str, labels: Mapping[str, str]) -> Generation:
+    """Return the sealed generation that a person means: by number, id, the id's beginning, or label.
+
+    Raises:
+        UsageFault: none, or more than one, is meant.
+        IntegrityFault: its record cannot be used.
+    """
+    if wanted in labels:
+        return load_generation(layout, labels[wanted])
+    if parse_generation_number(wanted) is not None:
+        names = [name for name in _identities(layout) if name == wanted]
+    elif wanted.isdecimal():
+        names = [name for name in _identities(layout) if parse_generation_number(name) == int(wanted)]
+    else:
+        names = [name for name in _identities(layout) if "-" in wanted and name.startswith(wanted)]
+    if len(names) != 1:
+        raise UsageFault(
+            f"{wanted!r} names {'no' if not names else 'more than one'} generation of this home",
+            hint="perdure-pm history",
+            context={"wanted": wanted, "found": names},
+        )
+    return load_generation(layout, names[0])
 
 
 def next_number(layout: Layout) -> int:

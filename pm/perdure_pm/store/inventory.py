@@ -10,12 +10,14 @@ Standard library only, Python 3.9.
 from __future__ import annotations
 
 import base64
+import contextlib
 import csv
 import hashlib
 import json
 import os
+import posixpath
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,9 @@ from perdure_pm.model.errors import IntegrityFault
 
 SCHEMA = 1
 FILE_NAME = "files.json"
+
+KnownFiles = Mapping["tuple[int, int, int, int]", str]
+"""Device, inode, size and mtime_ns of files whose hash is known → the hash."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +68,36 @@ class Finding:
         return f"{self.path}{owner}: {self.problem}"
 
 
-def take_inventory(root: Path) -> Inventory:
-    """Return what lies below `root`, with every file's hash."""
+def take_inventory(root: Path, known: KnownFiles | None = None, *, skip: str | None = None) -> Inventory:
+    """Return what lies below `root`, with every file's hash.
+
+    Args:
+        root: the directory.
+        known: files that were hashed before: the same inode with the same size and time need not be read again.
+        skip: the name of a directory in `root` that is left out.
+    """
+    known = known or {}
     files: dict[str, Entry] = {}
     links: dict[str, str] = {}
-    for path, status in _walk(root):
+    for path, status in _walk(root, skip):
         name = path.relative_to(root).as_posix()
         if stat.S_ISLNK(status.st_mode):
             links[name] = os.readlink(path)
         else:
-            files[name] = Entry(status.st_size, status.st_mtime_ns, hash_file(path))
+            digest = known.get((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)) or hash_file(path)
+            files[name] = Entry(status.st_size, status.st_mtime_ns, digest)
     return Inventory(files, links)
+
+
+def find_known_files(root: Path, inventory: Inventory) -> dict[tuple[int, int, int, int], str]:
+    """Return the files of an inventory that still have the size and the time they were hashed with, by inode."""
+    found = {}
+    for name, entry in inventory.files.items():
+        with contextlib.suppress(OSError):
+            status = os.lstat(os.path.join(root, name))
+            if (status.st_size, status.st_mtime_ns) == (entry.size, entry.mtime_ns):
+                found[status.st_dev, status.st_ino, entry.size, entry.mtime_ns] = entry.sha256
+    return found
 
 
 def load_inventory(path: Path) -> Inventory:
@@ -111,8 +135,15 @@ def find_size_changes(root: Path, inventory: Inventory) -> list[Finding]:
     return findings
 
 
-def find_record_deviations(site_packages: Path) -> list[Finding]:
-    """Return the files that differ from their distribution's RECORD, and the paths that two own differently."""
+def find_record_deviations(environment: Path, inventory: Inventory) -> list[Finding]:
+    """Return the files that differ from their distribution's RECORD, and the paths that two own differently.
+
+    Args:
+        environment: a virtual environment.
+        inventory: of it, as it is now.
+    """
+    site_packages = find_site_packages(environment)
+    prefix = site_packages.relative_to(environment).as_posix()
     findings: list[Finding] = []
     owners: dict[str, tuple[str, str]] = {}
     for info in sorted(site_packages.glob("*.dist-info")):
@@ -125,14 +156,14 @@ def find_record_deviations(site_packages: Path) -> list[Finding]:
         for row in rows:
             if len(row) < 2 or not row[1]:
                 continue
-            name, expected = row[0], row[1]
+            name, expected = posixpath.normpath(f"{prefix}/{row[0]}"), row[1]
             if owners.setdefault(name, (distribution, expected))[1] != expected:
                 other = owners[name][0]
                 findings.append(Finding(name, f"is also written, with other contents, by {other}", distribution))
-                continue
-            problem = _compare(site_packages / name, expected)
-            if problem:
-                findings.append(Finding(name, problem, distribution))
+            elif name not in inventory.files:
+                findings.append(Finding(name, "is missing", distribution))
+            elif not _is_hash_of(expected, environment / name, inventory.files[name]):
+                findings.append(Finding(name, "has other contents than its RECORD says", distribution))
     return findings
 
 
@@ -176,8 +207,10 @@ def hash_tree(roots: dict[str, Path]) -> str:
     return digest.hexdigest()
 
 
-def _walk(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def _walk(root: Path, skip: str | None = None) -> Iterator[tuple[Path, os.stat_result]]:
     for folder, directories, names in os.walk(root):
+        if skip in directories and Path(folder) == root:
+            directories.remove(skip)
         links = [name for name in directories if os.path.islink(os.path.join(folder, name))]
         for name in sorted([*names, *links]):
             path = Path(folder, name)
@@ -185,13 +218,13 @@ def _walk(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
         directories[:] = sorted(name for name in directories if name not in links)
 
 
-def _compare(path: Path, expected: str) -> str:
+def _is_hash_of(expected: str, path: Path, entry: Entry) -> bool:
+    """Return whether a RECORD's hash is that of the file; other algorithms than sha256 have it read again."""
     algorithm, _, value = expected.partition("=")
     try:
-        found = hashlib.new(algorithm, path.read_bytes()).digest()
-    except OSError:
-        return "is missing"
-    except ValueError:
-        return f"has a hash of unknown kind {algorithm!r}"
-    encoded = base64.urlsafe_b64encode(found).rstrip(b"=").decode()
-    return "" if encoded == value else "has other contents than its RECORD says"
+        found = (
+            bytes.fromhex(entry.sha256) if algorithm == "sha256" else hashlib.new(algorithm, path.read_bytes()).digest()
+        )
+    except (OSError, ValueError):
+        return False
+    return base64.urlsafe_b64encode(found).rstrip(b"=").decode() == value

@@ -134,6 +134,10 @@ class Layout:
         return self.generations / identity
 
     @property
+    def labels(self) -> Path:
+        return self.store / "labels.json"
+
+    @property
     def trash(self) -> Path:
         return self.store / "trash"
 
@@ -148,6 +152,13 @@ class Layout:
 
     def history(self, profile: str) -> Path:
         return self.profile(profile) / "history.jsonl"
+
+    def pending_intent(self, profile: str) -> Path:
+        """The text that the profile's config.yaml gets once a selection is committed."""
+        return self.profile(profile) / "pending"
+
+    def trial(self, profile: str) -> Path:
+        return self.profile(profile) / "trial"
 
 
 def environment_python(environment: Path) -> Path:

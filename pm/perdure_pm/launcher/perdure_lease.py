@@ -1,0 +1,17 @@
+"""Holds the generation that this interpreter was started from: imported by a path file in the generation's venv.
+
+Owns: one shared kernel lock on the generation's `lease` file for the life of the process. The descriptor is
+inheritable, so a child that keeps its parent's descriptors holds it too. Nothing here may ever stop a start.
+"""
+
+import os
+import sys
+
+try:
+    import fcntl
+
+    _handle = os.open(os.path.join(os.path.dirname(sys.prefix), "lease"), os.O_RDONLY)
+    os.set_inheritable(_handle, True)  # noqa: FBT003  # positional only
+    fcntl.flock(_handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+except (ImportError, OSError):
+    pass

@@ -1,0 +1,36 @@
+"""Run under a candidate's interpreter: imports what plugins declare, then starts the host's command, in one process.
+
+Owns: the order and the report. Does not own: what is declared (ops.publish writes the request) and the verdict.
+Standard library only: it runs inside any host's environment.
+"""
+
+import importlib
+import json
+import runpy
+import sys
+from typing import Any
+
+
+def probe(request: dict[str, Any]) -> int:
+    """Return the exit code of the host's command after every entry was imported; the first failed import ends it."""
+    for entry in request["entries"]:
+        module, _, attributes = entry["entry"].partition(":")
+        try:
+            found = importlib.import_module(module)
+            for attribute in filter(None, attributes.split(".")):
+                found = getattr(found, attribute)
+        except BaseException as error:  # noqa: BLE001  # SystemExit at import is a failure too
+            sys.stderr.write(f"{entry['name']} ({entry['entry']}): {type(error).__name__}: {error}\n")
+            return 97
+    if request["command"] is None:
+        return 0
+    sys.argv = request["command"]
+    try:
+        runpy.run_path(request["command"][0], run_name="__main__")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(probe(json.loads(sys.argv[1])))

@@ -1,0 +1,134 @@
+"""Intent: what people want of a home and a profile, and keeping it in line with what was published.
+
+Owns: reading both configuration files at one moment, refusing a commit when one changed since, and the write that
+follows a commit, which is written down before it: a crash in between is finished by whatever runs next. Does not own:
+the files' form (model.config, store.config). Keeps: intent-hand-edit-wins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure_pm.model.config import SCHEMA, HomeConfig, find_key, parse_home_config, parse_profile_config
+from perdure_pm.model.errors import IntegrityFault
+from perdure_pm.ops.context import Context
+from perdure_pm.store.config import ConfigFile, load_file, plan_change, save_text
+from perdure_pm.store.layout import Layout
+from perdure_pm.store.pointer import load_pointer, read_plain
+from perdure_pm.store.policy import mirror_policy
+
+MAX_BYTES = 2 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """Both files as they were at one moment, and what they say."""
+
+    home_file: ConfigFile
+    profile_file: ConfigFile
+    home: HomeConfig
+    plugins: tuple[str, ...] | None
+    """The profile's plugins in load order; None where it does not say, which means the host's whole bundle."""
+
+
+def load_intent(context: Context) -> Intent:
+    """Return what is wanted now, with pm/policy in line with it.
+
+    Raises:
+        ConfigInvalid: a file has faults; all of one file are named.
+    """
+    layout = context.layout
+    home_file = load_file(layout, layout.config)
+    profile_file = load_file(layout, layout.profile_config(context.profile))
+    home = parse_home_config(home_file.document)
+    mirror_policy(context.filesystem, layout, lazy=home.lazy, config_digest=home_file.digest)
+    profile = parse_profile_config(profile_file.document)
+    says = isinstance(profile_file.document.data, dict) and "plugins" in profile_file.document.data
+    return Intent(home_file=home_file, profile_file=profile_file, home=home, plugins=profile.plugins if says else None)
+
+
+def is_unchanged(layout: Layout, intent: Intent) -> bool:
+    """Return whether both files are still what was read."""
+    return all(load_file(layout, file.path).digest == file.digest for file in (intent.home_file, intent.profile_file))
+
+
+def plan_plugins(intent: Intent, plugins: Sequence[str]) -> str:
+    """Return the profile's new text with these plugins, every other byte kept."""
+    key, in_profile = find_key("plugins")
+    file = intent.profile_file
+    if not file.text.strip():
+        return f"schema: {SCHEMA}\nplugins:\n" + "".join(f"- {json.dumps(name)}\n" for name in plugins)
+    return plan_change(file, key, list(plugins), in_profile=in_profile)
+
+
+def write_pending(context: Context, file: ConfigFile, text: str, generation: str) -> None:
+    """Have it on the disk that `file` gets `text` once `generation` is selected; a no-op where it says so already."""
+    if text == file.text:
+        context.filesystem.remove_tree(context.layout.pending_intent(context.profile))
+        return
+    pending = {"schema": 1, "generation": generation, "digest": file.digest, "text": text}
+    context.filesystem.make_directories(context.layout.profile(context.profile))
+    context.filesystem.write_durable(context.layout.pending_intent(context.profile), json.dumps(pending).encode())
+
+
+def finish_pending(context: Context) -> tuple[str, ...]:
+    """Have the profile's configuration say what was committed, and return what a person should know.
+
+    Called after every commit, and by every operation before it reads the intent: a crash between is finished here. What
+    was not committed is dropped. Running it twice is harmless.
+    """
+    layout, profile = context.layout, context.profile
+    path = layout.pending_intent(profile)
+    data = read_plain(layout, path, MAX_BYTES)
+    if data is None:
+        return ()
+    notices: tuple[str, ...] = ()
+    try:
+        pending = json.loads(data)
+        generation, digest, text = str(pending["generation"]), str(pending["digest"]), str(pending["text"])
+    except (ValueError, KeyError, TypeError):
+        generation = digest = text = ""
+    file = load_file(layout, layout.profile_config(profile))
+    try:
+        committed = bool(generation) and load_pointer(layout, profile) == generation
+    except IntegrityFault:
+        committed = False
+    if committed and file.digest == digest:
+        save_text(context.filesystem, file, text)
+    elif committed and file.digest != hashlib.sha256(text.encode()).hexdigest():
+        notices = (
+            f"{file.document.file} was edited while {generation} was published; your edit stays, and the next "
+            "install publishes what it says",
+        )
+    context.filesystem.remove_tree(path)
+    return notices
+
+
+def write_host(context: Context, intent: Intent, name: str, checkout: Path | None) -> None:
+    """Have config.yaml say what is hosted and from where; an edit made meanwhile stays as it is."""
+    values = {"host.name": name} | ({} if checkout is None else {"host.checkout": str(checkout)})
+    layout = context.layout
+    file = load_file(layout, intent.home_file.path)
+    if file.digest != intent.home_file.digest:
+        return
+    if not file.text.strip():
+        save_text(context.filesystem, file, f"schema: {SCHEMA}\n")
+    for key_name, value in values.items():
+        key, in_profile = find_key(key_name)
+        file = load_file(layout, layout.config)
+        text = plan_change(file, key, value, in_profile=in_profile)
+        if text != file.text:
+            save_text(context.filesystem, file, text)
+    file = load_file(layout, layout.config)
+    mirror_policy(context.filesystem, layout, lazy=parse_home_config(file.document).lazy, config_digest=file.digest)
+
+
+def align_profile(context: Context, entries: Sequence[str], generation: str) -> None:
+    """Have it written down that the profile's configuration lists `entries` once `generation` is selected."""
+    intent = load_intent(context)
+    if intent.plugins is not None and tuple(entries) != intent.plugins:
+        write_pending(context, intent.profile_file, plan_plugins(intent, entries), generation)

@@ -1,0 +1,64 @@
+"""Plugins of a profile: added, removed, listed.
+
+Owns: what a verb makes of the profile's list. Does not own: publication (publish), the list's entries (selection).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perdure_pm.model.errors import UsageFault
+from perdure_pm.ops.arguments import read_duration, read_texts
+from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.publish import Change, publish
+from perdure_pm.ops.selection import entry_name
+
+
+def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
+    """Have the requirements in the profile's list, each at its old place where the name stands there already.
+
+    Args:
+        context: the world.
+        arguments: ``requirements``: the entries to add; ``confirm_within``: seconds of trial.
+
+    Raises:
+        ConflictRefused: they do not fit; nothing changed.
+        PerdureError: see `publish`.
+    """
+    wanted = {entry_name(text): text for text in read_texts(arguments, "requirements")}
+
+    def add(entries: tuple[str, ...]) -> tuple[str, ...]:
+        there = {entry_name(text) for text in entries}
+        kept = tuple(wanted.get(entry_name(text), text) for text in entries)
+        return kept + tuple(text for name, text in wanted.items() if name not in there)
+
+    confirm = read_duration(arguments, "confirm_within")
+    return publish(context, Change(operation="plugin-add", plugins=add, confirm_within=confirm))
+
+
+def remove_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
+    """Have the names out of the profile's list; nothing of them is imported.
+
+    Args:
+        context: the world.
+        arguments: ``names``: the plugins to remove, in any spelling of their names.
+
+    Raises:
+        UsageFault: one is not in the list; nothing changed.
+        PerdureError: see `publish`.
+    """
+    gone = [entry_name(text) for text in read_texts(arguments, "names")]
+
+    def remove(entries: tuple[str, ...]) -> tuple[str, ...]:
+        there = {entry_name(text) for text in entries}
+        missing = [name for name in gone if name not in there]
+        if missing:
+            raise UsageFault(
+                f"{missing[0]} is not among the plugins of the profile {context.profile}",
+                hint="perdure-pm plugin list",
+                context={"plugins": sorted(there)},
+            )
+        return tuple(text for text in entries if entry_name(text) not in gone)
+
+    return publish(context, Change(operation="plugin-remove", plugins=remove))

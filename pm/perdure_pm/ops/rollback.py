@@ -1,0 +1,98 @@
+"""Rollback: an earlier generation selected again, by one move of the pointer: no build, no network.
+
+Owns: which generation is meant, and what must be true before it is selected. Does not own: the pointer (store.pointer).
+
+Keeps: pm-rollback-builds-nothing, pm-pointer-last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perdure_pm.adapters.leases import find_users
+from perdure_pm.model.errors import NothingInstalled, UsageFault
+from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.intent import align_profile, finish_pending
+from perdure_pm.ops.launchers import write_host_launchers
+from perdure_pm.ops.soundness import require_sound
+from perdure_pm.store.generations import Generation, current_generation, find_generation, load_generation
+from perdure_pm.store.history import Selection, append_selection, load_history
+from perdure_pm.store.labels import load_labels
+from perdure_pm.store.pointer import load_pointer, save_pointer
+from perdure_pm.store.trial import clear_trial
+
+
+def rollback(context: Context, arguments: Mapping[str, Any]) -> Outcome:
+    """Have an earlier generation selected for the profile.
+
+    Args:
+        context: the world.
+        arguments: ``to``: a number, an id or a label; without it, what was selected before.
+
+    Raises:
+        NothingInstalled: there is nothing to go back to.
+        UsageFault: no such generation.
+        IntegrityFault: the generation is damaged; the pointer was not moved.
+    """
+    layout = context.layout
+    wanted = arguments.get("to")
+    if wanted is not None and not isinstance(wanted, str):
+        raise UsageFault("to must be a generation's number, id or label")
+    with exclusive(context, "rollback"):
+        notices = finish_pending(context)
+        target = find_generation(layout, wanted, load_labels(layout).named) if wanted else _find_previous(context)
+        return select(context, target, operation="rollback", notices=notices)
+
+
+def select(context: Context, target: Generation, *, operation: str, notices: tuple[str, ...] = ()) -> Outcome:
+    """Have a sealed, sound generation selected for the profile. The caller holds the mutex."""
+    layout = context.layout
+    # The pointer may be damaged, which is one reason to go back: then nothing is known of what was.
+    before = current_generation(layout, context.profile)
+    data: dict[str, Any] = {"generation": target.identity, "from": None if before is None else before.identity}
+    if before is not None and before.identity == target.identity:
+        return Outcome(status="noop", data=data, obligations=notices)
+    require_sound(layout, target)
+    if context.dry_run:
+        return Outcome(status="ok", data={**data, "dry_run": True})
+    context.reporter.callback("before_publish", {"profile": context.profile, "operation": operation, **data})
+    align_profile(context, target.record.get("selection", ()), target.identity)
+    context.reporter.committed()
+    # The commit. A crash before this line changes nothing; after it, only tidying is left.
+    save_pointer(context.filesystem, layout, context.profile, target.identity)
+    clear_trial(context.filesystem, layout, context.profile)
+    selection = Selection(at=context.clock(), generation=target.identity, before=data["from"], operation=operation)
+    append_selection(context.filesystem, layout, context.profile, selection)
+    write_host_launchers(context.filesystem, layout, list(target.record["host"]["commands"]))
+    notices = (*notices, *finish_pending(context))
+    context.reporter.callback("rolled_back", {"profile": context.profile, **data})
+    return Outcome(status="ok", data=data, obligations=(*find_obligations(before), *notices))
+
+
+def find_obligations(before: Generation | None) -> tuple[str, ...]:
+    """Return what is left for a person after a selection moved away from `before`."""
+    users = [] if before is None else find_users(before.path)
+    if before is None or not users:
+        return ()
+    processes = ", ".join(str(user.pid) for user in users)
+    one = len(users) == 1
+    return (
+        f"{len(users)} process{'' if one else 'es'} still run{'s' if one else ''} {before.identity}: "
+        f"restart {'it' if one else 'them'} ({processes})",
+    )
+
+
+def _find_previous(context: Context) -> Generation:
+    layout = context.layout
+    history = load_history(layout, context.profile)
+    selected = load_pointer(layout, context.profile)
+    before = next((entry.before for entry in reversed(history) if entry.generation == selected), None)
+    if before is None:
+        raise NothingInstalled(
+            f"the profile {context.profile} has selected nothing before this",
+            hint="perdure-pm history",
+            context={"profile": context.profile},
+        )
+    return load_generation(layout, before)

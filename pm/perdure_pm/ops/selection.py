@@ -1,0 +1,98 @@
+"""What a profile selects: plugins of the host's bundle, and requirements from an index.
+
+Owns: reading the entries of a profile's list, and telling one kind from the other. Does not own: the file (ops.intent),
+resolving (ops.resolve).
+
+Keeps: pm-own-names-never-on-an-index: a name that begins with ``perdure-`` comes from the host's bundle or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from perdure_pm.model.errors import UsageFault
+from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.ops.release import Plugin, Release
+
+OWN_PREFIX = "perdure-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """A profile's plugins in load order."""
+
+    entries: tuple[str, ...]
+    """As the configuration has them."""
+    bundled: tuple[Plugin, ...]
+    requirements: tuple[str, ...]
+    """What an index is asked for."""
+
+    def names(self) -> tuple[str, ...]:
+        """Return the normalised distribution names in load order."""
+        return tuple(entry_name(entry) for entry in self.entries)
+
+
+def parse_entry(text: str) -> Requirement:
+    """Return one entry of a profile's list.
+
+    Raises:
+        UsageFault: it is not a name with versions.
+    """
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement as error:
+        raise UsageFault(
+            f"{text!r} is not a requirement: {str(error).splitlines()[0]}",
+            hint="write it as NAME, or as NAME>=1,<2",
+            context={"requirement": text},
+        ) from error
+    if requirement.url is not None:
+        raise UsageFault(
+            f"{text!r} names an address; only a name with versions is taken",
+            hint=f"perdure-pm plugin add {requirement.name}",
+            context={"requirement": text},
+        )
+    return requirement
+
+
+def entry_name(text: str) -> str:
+    """Return the normalised name of an entry."""
+    return normalise_distribution(parse_entry(text).name)
+
+
+def parse_selection(release: Release, entries: Sequence[str] | None) -> Selection:
+    """Return what a list of entries selects; None stands for the host's whole bundle.
+
+    Raises:
+        UsageFault: an entry is no requirement, stands there twice, or names a plugin that the bundle lacks.
+    """
+    bundle = {plugin.distribution: plugin for plugin in release.plugins}
+    if entries is None:
+        entries = tuple(bundle)
+    bundled: list[Plugin] = []
+    requirements: list[str] = []
+    seen: set[str] = set()
+    for text in entries:
+        name = entry_name(text)
+        if name in seen:
+            raise UsageFault(f"{name} stands in the list of plugins twice", hint="take one of them out")
+        seen.add(name)
+        if name in bundle:
+            if not parse_entry(text).specifier.contains(bundle[name].version, prereleases=True):
+                raise UsageFault(
+                    f"{release.name} {release.version} comes with {name} {bundle[name].version}, which {text!r} excludes",
+                    hint=f"write {name} without a version",
+                )
+            bundled.append(bundle[name])
+        elif name.startswith(OWN_PREFIX) or name == release.name:
+            raise UsageFault(
+                f"{release.name} {release.version} has no plugin {name} in its bundle",
+                hint=f"the bundle has: {', '.join(sorted(bundle)) or 'nothing'}",
+                context={"plugin": name},
+            )
+        else:
+            requirements.append(text)
+    return Selection(entries=tuple(entries), bundled=tuple(bundled), requirements=tuple(requirements))

@@ -1,0 +1,77 @@
+"""What each profile selected, and when: one JSON line for each change of its pointer.
+
+Owns: appending and reading. Does not own: the pointer (store.pointer). A line that a crash cut off is skipped: the
+pointer and the records say what is selected, the history only what was.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from perdure_pm.model.identity import parse_generation_number
+from perdure_pm.ports import Filesystem
+from perdure_pm.store.layout import Layout
+
+FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """One change of a profile's pointer."""
+
+    at: datetime
+    """Aware, in UTC."""
+    generation: str
+    before: str | None
+    """What was selected until then."""
+    operation: str
+
+
+def append_selection(filesystem: Filesystem, layout: Layout, profile: str, selection: Selection) -> None:
+    """Have the change at the end of the profile's history."""
+    path = layout.history(profile)
+    line = {
+        "at": selection.at.strftime(FORMAT),
+        "generation": selection.generation,
+        "from": selection.before,
+        "operation": selection.operation,
+    }
+    # A line that a crash cut off must not swallow this one.
+    start = b"" if _ends_clean(path) else b"\n"
+    filesystem.append_durable(path, start + json.dumps(line).encode() + b"\n")
+
+
+def load_history(layout: Layout, profile: str) -> list[Selection]:
+    """Return the profile's changes, oldest first; lines that are none are left out."""
+    try:
+        text = layout.history(profile).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    found = []
+    for line in text.splitlines():
+        try:
+            data = json.loads(line)
+            at = datetime.strptime(data["at"], FORMAT).replace(tzinfo=UTC)
+            generation, before = data["generation"], data.get("from")
+            named = [name for name in (generation, before) if name is not None]
+            if all(isinstance(name, str) and parse_generation_number(name) is not None for name in named):
+                operation = str(data.get("operation", "install"))
+                found.append(Selection(at=at, generation=generation, before=before, operation=operation))
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def _ends_clean(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            if file.tell() == 0:
+                return True
+            file.seek(-1, 2)
+            return file.read(1) == b"\n"
+    except FileNotFoundError:
+        return True
