@@ -1,0 +1,109 @@
+"""What the system tests share: one home, installed once from a clean copy of the checkout, and copies of it.
+
+The session's home is only looked at; whatever changes a home works on a copy. Each process of pytest-xdist has its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perdure_pm.adapters.filesystem import LocalFilesystem
+from tests.system.machine import Installation, copy_checkout, copy_home, plain_environment, seed_caches
+from tests.system.mirror import Mirror, collect_wheels, serve_mirror, write_index
+
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+@pytest.fixture(scope="session")
+def clone(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clean copy of the checkout; nobody changes it."""
+    return copy_checkout(checkout, tmp_path_factory.mktemp("clone") / "perdure")
+
+
+@pytest.fixture(scope="session")
+def installed(
+    clone: Path, tmp_path_factory: pytest.TempPathFactory, network_environment: Mapping[str, str]
+) -> Iterator[Installation]:
+    """A home in which ``up`` has run once, with whatever network this machine has; nobody changes it."""
+    environment = plain_environment(network_environment)
+    home = tmp_path_factory.mktemp("installed") / "home"
+    installation = Installation(checkout=clone, home=home, environment=environment)
+    answer = installation.up().succeeded()
+    assert answer.json["data"]["answer"].startswith("perdure ")
+    yield replace(installation, environment=plain_environment())
+    LocalFilesystem().remove_tree(home)
+
+
+@pytest.fixture
+def own(installed: Installation, tmp_path: Path) -> Iterator[Installation]:
+    """A copy of the installed home, to be changed at will."""
+    home = copy_home(installed.home, tmp_path / "home")
+    yield replace(installed, home=home)
+    LocalFilesystem().remove_tree(home)
+
+
+@pytest.fixture
+def own_checkout(clone: Path, tmp_path: Path) -> Path:
+    """A copy of the checkout, to be changed at will."""
+    return copy_home(clone, tmp_path / "checkout")
+
+
+@pytest.fixture
+def new_home(tmp_path: Path) -> Iterator[Path]:
+    """A path for a home that does not exist yet; it is removed afterwards."""
+    yield tmp_path / "new"
+    LocalFilesystem().remove_tree(tmp_path / "new")
+
+
+@pytest.fixture
+def warm_home(installed: Installation, tmp_path: Path) -> Iterator[Path]:
+    """A home that holds nothing but filled caches."""
+    home = seed_caches(installed.home, tmp_path / "warm")
+    yield home
+    LocalFilesystem().remove_tree(home)
+
+
+@pytest.fixture(scope="session")
+def wheels(
+    clone: Path,
+    uv: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    network_environment: Mapping[str, str],
+) -> Path:
+    """A directory with every wheel that an installation on this machine needs, fetched once as the locks say."""
+    folder = tmp_path_factory.mktemp("wheels") / "wheels"
+    collect_wheels(clone, folder, uv=uv, environment=network_environment)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def index(wheels: Path) -> Path:
+    """The same wheels as a simple index in a directory."""
+    return write_index(wheels, wheels.parent / "simple")
+
+
+@pytest.fixture
+def mirror(index: Path) -> Iterator[Callable[..., Mirror]]:
+    """Start mirrors of the index on this machine: ``mirror(json=…, tampered=…, context=…)``."""
+    started: list[Mirror] = []
+
+    def start(**options: object) -> Mirror:
+        started.append(serve_mirror(index.parent, **options))  # type: ignore[arg-type]  # passed on as they are
+        return started[-1]
+
+    yield start
+    for served in started:
+        served.stop()
+
+
+@pytest.fixture
+def without_network() -> tuple[str, ...]:
+    """What a command is started through to have no network interface at all."""
+    if not IS_ROOT:
+        pytest.skip("only root may make a network namespace")
+    return ("unshare", "-n")

@@ -1,0 +1,207 @@
+"""A package index on this machine, made of the files that the locks name.
+
+Owns: fetching those files once, through whatever network this machine has; writing them as an index directory; serving
+that as PEP 503 pages or PEP 691 JSON, whole or with tampered files, over http or https. Does not own: what is tested
+with it. No address is written here: the locks hold them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import http.server
+import json
+import re
+import ssl
+import subprocess
+import threading
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.markers import Marker
+from packaging.tags import sys_tags
+from packaging.utils import parse_wheel_filename
+
+from perdure_pm.adapters.download import obtain
+from perdure_pm.model.lock_view import Artefact, choose_wheel, parse_locked_tool
+from perdure_pm.model.settings import SETTINGS, network_of, resolve
+from tests.system.machine import execute
+
+PAGE = "application/vnd.pypi.simple.v1+json"
+PROJECTS: tuple[tuple[str, tuple[str, ...]], ...] = ((".", ("bundled",)), ("pm", ()))
+"""Projects with a lock, and the groups that PM installs of each."""
+
+
+def collect_wheels(checkout: Path, target: Path, *, uv: Path, environment: Mapping[str, str]) -> None:
+    """Have in `target` every wheel that PM and the app need on this machine and this Python, and uv's own."""
+    import platform
+    import sys
+
+    network = network_of(resolve(SETTINGS, {}, environment, {}))
+    target.mkdir(parents=True)
+    needed = {
+        artefact.name: (name, artefact)
+        for project, groups in PROJECTS
+        for name, artefact in _needed(checkout / project, groups, uv)
+    }
+    tool = parse_locked_tool((checkout / "pm" / "uv.lock").read_text(encoding="utf-8"), "uv")
+    binary = choose_wheel(tool, sys.platform, platform.machine())
+    for name, artefact in [*needed.values(), ("uv", binary)]:
+        obtain(artefact, name, target / artefact.name, network=network)
+
+
+def _needed(project: Path, groups: tuple[str, ...], uv: Path) -> Iterator[tuple[str, Artefact]]:
+    """Yield name and wheel of each package that the project's lock holds for this machine."""
+    lock = tomllib.loads((project / "uv.lock").read_text(encoding="utf-8"))
+    packages = {(entry["name"], entry.get("version")): entry for entry in lock["package"]}
+    order = {tag: position for position, tag in enumerate(sys_tags())}
+    command: list[str | Path] = [uv, "export", "--frozen", "--offline", "--no-config", "--no-header", "--no-annotate"]
+    command += ["--no-emit-local", "--no-default-groups", "--no-hashes", "--project", project]
+    for group in groups:
+        command += ["--group", group]
+    for line in execute(command).succeeded().out.splitlines():
+        requirement, _, marker = line.partition(";")
+        if not requirement.strip() or (marker and not Marker(marker.strip()).evaluate()):
+            continue
+        name, version = requirement.strip().split("==")
+        ranked = []
+        for wheel in packages[name, version]["wheels"]:
+            artefact = Artefact(wheel["url"], wheel["hash"].partition(":")[2], wheel.get("size", 0))
+            fitting = [order[tag] for tag in parse_wheel_filename(artefact.name)[3] if tag in order]
+            if fitting:
+                ranked.append((min(fitting), artefact))
+        yield name, min(ranked, key=lambda pair: pair[0])[1]
+
+
+def write_index(wheels: Path, target: Path) -> Path:
+    """Have a simple index of `wheels` at `target`, a sibling of it: one page a project, with relative links."""
+    projects: dict[str, list[Path]] = {}
+    for wheel in sorted(wheels.glob("*.whl")):
+        projects.setdefault(re.sub(r"[-_.]+", "-", wheel.name.split("-")[0]).lower(), []).append(wheel)
+    for name, files in projects.items():
+        (target / name).mkdir(parents=True)
+        links = "".join(
+            f'<a href="../../{wheels.name}/{file.name}#sha256={_sha256(file)}">{html.escape(file.name)}</a><br/>\n'
+            for file in files
+        )
+        (target / name / "index.html").write_text(
+            f"<!DOCTYPE html><html><body>\n{links}</body></html>\n", encoding="utf-8"
+        )
+    return target
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@dataclass(kw_only=True)
+class Mirror:
+    """A served index."""
+
+    url: str
+    """The address to give to --index-url."""
+    server: http.server.ThreadingHTTPServer
+    thread: threading.Thread
+    asked: list[str] = field(default_factory=list)
+    """Paths, in the order in which they were asked for."""
+
+    def stop(self) -> None:
+        """Serve no more."""
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+def serve_mirror(
+    root: Path, *, as_json: bool = False, tampered: str = "", context: ssl.SSLContext | None = None
+) -> Mirror:
+    """Serve ``simple/`` and ``wheels/`` below `root`.
+
+    Args:
+        root: the directory of both.
+        as_json: answer with PEP 691 JSON, with absolute addresses that no lock knows, instead of PEP 503 pages.
+        tampered: the start of the names of files whose last byte is changed on the way.
+        context: serve https.
+    """
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            path = root / self.path.strip("/")
+            if self.path.startswith("/simple/") and (path / "index.html").is_file():
+                self._page(path)
+            elif self.path.startswith("/wheels/") and path.is_file():
+                data = path.read_bytes()
+                if tampered and path.name.startswith(tampered):
+                    data = data[:-1] + bytes([data[-1] ^ 1])
+                self._answer(200, "application/octet-stream", data)
+            else:
+                self._answer(404, "text/plain", b"no such file")
+
+        def _page(self, folder: Path) -> None:
+            text = (folder / "index.html").read_text(encoding="utf-8")
+            if not as_json:
+                self._answer(200, "text/html; charset=utf-8", text.encode())
+                return
+            base = f"{'https' if context else 'http'}://{self.headers['Host']}"
+            files = [
+                {"filename": name, "url": f"{base}/wheels/{name}", "hashes": {"sha256": digest}}
+                for name, digest in re.findall(r'href="[^"]*/([^"/#]+)#sha256=([0-9a-f]+)"', text)
+            ]
+            page = {"meta": {"api-version": "1.0"}, "name": folder.name, "files": files}
+            self._answer(200, PAGE, json.dumps(page).encode())
+
+        def _answer(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """Say nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    scheme = "http" if context is None else "https"
+    url = f"{scheme}://127.0.0.1:{server.server_address[1]}/simple"
+    return Mirror(url=url, server=server, thread=thread, asked=asked)
+
+
+def make_authority(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """Return the certificate file of an authority made for this test, and a context that serves 127.0.0.1 under it."""
+    folder.mkdir()
+    authority, key, request, certificate = (folder / name for name in ("ca.pem", "key.pem", "request.pem", "site.pem"))
+    extensions = folder / "extensions"
+    extensions.write_text("subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n", encoding="ascii")
+    more = ["-CAcreateserial", "-days", "2", "-extfile", extensions]
+    new_key = ["-newkey", "rsa:2048", "-nodes"]
+    for words in (
+        [
+            "req",
+            "-x509",
+            *new_key,
+            "-keyout",
+            folder / "ca.key",
+            "-out",
+            authority,
+            "-days",
+            "2",
+            "-subj",
+            "/CN=test ca",
+        ],
+        ["req", *new_key, "-keyout", key, "-out", request, "-subj", "/CN=127.0.0.1"],
+        ["x509", "-req", "-in", request, "-CA", authority, "-CAkey", folder / "ca.key", *more, "-out", certificate],
+    ):
+        subprocess.run(["openssl", *[str(word) for word in words]], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return authority, context
