@@ -16,14 +16,16 @@ from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.model.errors import ConfigInvalid, UsageFault
 from perdure_pm.model.registration import parse_registrations
 from perdure_pm.model.settings import SETTINGS, network_of, resolve
-from perdure_pm.ops.configure import config_set
 from perdure_pm.ops.collect import collect
+from perdure_pm.ops.configure import config_set
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.install import install, upgrade
+from perdure_pm.ops.labelling import label, pin
 from perdure_pm.ops.packages import install_packages
 from perdure_pm.ops.plugins import add_plugins, remove_plugins
 from perdure_pm.ops.rollback import rollback
 from perdure_pm.ops.self_rebuild import rebuild_self
+from perdure_pm.ops.trial import confirm, judge_start
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.policy import lazy_allowed
@@ -42,10 +44,14 @@ OPERATIONS: dict[str, Operation] = {
     "config-set": Operation(config_set, mutating=True),
     "install": Operation(install, mutating=True),
     "package-install": Operation(install_packages, mutating=True),
+    "confirm": Operation(confirm, mutating=True),
+    "label": Operation(label, mutating=True),
+    "pin": Operation(pin, mutating=True),
     "plugin-add": Operation(add_plugins, mutating=True),
     "plugin-remove": Operation(remove_plugins, mutating=True),
     "rollback": Operation(rollback, mutating=True),
     "collect": Operation(collect, mutating=True),
+    "trial-judge": Operation(judge_start, mutating=True),
     "upgrade": Operation(upgrade, mutating=True),
     "self-rebuild": Operation(rebuild_self, mutating=True),
 }

@@ -50,6 +50,15 @@ STATUSES = ("ok", "noop", "refused", "failed", "cancelled")
 """What a `result` can say."""
 
 OPERATION_NAMES: tuple[str, ...] = (
+    "collect",
+    "confirm",
+    "label",
+    "pin",
+    "plugin-add",
+    "plugin-remove",
+    "rollback",
+    "trial-judge",
+    "upgrade",
     "config-set",
     "install",
     "package-install",

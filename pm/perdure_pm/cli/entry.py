@@ -20,12 +20,15 @@ from perdure_pm import __version__
 from perdure_pm.cli.completions import completions
 from perdure_pm.cli.configuration import config
 from perdure_pm.cli.environment import env, path, run
-from perdure_pm.cli.install import install
+from perdure_pm.cli.generations import collect, confirm, diff, history, label, pin, rollback
+from perdure_pm.cli.install import install, plan, upgrade
 from perdure_pm.cli.looking import receipts, status
 from perdure_pm.cli.options import Group, Told
 from perdure_pm.cli.own import own
+from perdure_pm.cli.plugins import plugin
 from perdure_pm.cli.render import Answer, write_answer, write_error
 from perdure_pm.cli.session import PROGRAM, Session
+from perdure_pm.cli.start import start
 from perdure_pm.cli.uninstall import uninstall
 from perdure_pm.model.errors import (
     EXIT_INTERRUPTED,
@@ -57,7 +60,31 @@ def root() -> None:
     """Install an application with its plugins, keep it running, and repair it."""
 
 
-for verb in (status, install, run, env, config, receipts, own, path, uninstall, completions):
+VERBS: tuple[click.Command, ...] = (
+    status,
+    install,
+    plan,
+    upgrade,
+    plugin,
+    rollback,
+    confirm,
+    history,
+    diff,
+    pin,
+    label,
+    collect,
+    run,
+    env,
+    config,
+    receipts,
+    own,
+    path,
+    uninstall,
+    completions,
+    start,
+)
+
+for verb in VERBS:
     root.add_command(verb)
 
 

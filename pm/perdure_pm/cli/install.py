@@ -1,42 +1,98 @@
-"""install: the host and the profile's plugins, as they are wanted.
+"""install, plan, upgrade: the host and the profile's plugins, as they are wanted.
 
-Owns: the words. Does not own: the operation (ops.install).
+Owns: the words. Does not own: the operations (ops.install).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from perdure_pm.cli import remote
 from perdure_pm.cli.options import Verb
-from perdure_pm.cli.render import Answer
+from perdure_pm.cli.render import Answer, columns
 from perdure_pm.cli.session import Session
+from perdure_pm.model.errors import EXIT_FOUND_WORK, UsageFault
 
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-@click.command(cls=Verb, kind="building")
-@click.option(
+CHECKOUT = click.option(
     "--checkout",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, resolve_path=True),
     help="The host's source tree; without it, the one that config.yaml names.",
 )
+CONFIRM = click.option(
+    "--confirm-within",
+    metavar="TIME",
+    help="Put the new generation on trial: it goes back unless it is confirmed within 30s, 10m, 2h or 1d.",
+)
+
+
+@click.command(cls=Verb, kind="building")
+@CHECKOUT
+@CONFIRM
 @click.pass_obj
-def install(session: Session, checkout: str | None) -> Answer:
+def install(session: Session, checkout: str | None, confirm_within: str | None) -> Answer:
     """Have the host and its plugins installed, and up to date."""
-    return remote.call(session, "install", {"checkout": checkout}, show_install)
+    arguments = {"checkout": checkout, "confirm_within": parse_seconds(confirm_within)}
+    return remote.call(session, "install", arguments, show_install)
+
+
+@click.command(cls=Verb, kind="building")
+@CHECKOUT
+@CONFIRM
+@click.pass_obj
+def upgrade(session: Session, checkout: str | None, confirm_within: str | None) -> Answer:
+    """Take the host as its checkout is now, and the newest plugins that fit it."""
+    arguments = {"checkout": checkout, "confirm_within": parse_seconds(confirm_within)}
+    return remote.call(session, "upgrade", arguments, show_install)
+
+
+@click.command(cls=Verb, kind="building")
+@CHECKOUT
+@click.option("--check", is_flag=True, help="Exit 3 when install would change something.")
+@click.option("--upgrade", "newest", is_flag=True, help="Plan an upgrade instead of an install.")
+@click.pass_obj
+def plan(session: Session, checkout: str | None, check: bool, newest: bool) -> Answer:
+    """Show what install would change; nothing is built and nothing changes."""
+    session.flags["dry-run"] = True
+    answer = remote.call(session, "upgrade" if newest else "install", {"checkout": checkout}, show_install)
+    changes = bool(answer.data.get("plan", {}).get("changes"))
+    return replace(answer, exit_code=EXIT_FOUND_WORK) if check and changes else answer
+
+
+def parse_seconds(text: str | None) -> int | None:
+    """Return a time that a person typed, in seconds.
+
+    Raises:
+        UsageFault: it is not a number with a unit.
+    """
+    if text is None:
+        return None
+    match = re.fullmatch(r"([1-9][0-9]{0,6})([smhd])", text)
+    if match is None:
+        raise UsageFault(f"{text!r} is no time", hint="write it as 30s, 10m, 2h or 1d", context={"value": text})
+    return int(match[1]) * UNITS[match[2]]
 
 
 def show_install(data: Mapping[str, Any], status: str) -> str:
     """Return the words of a result."""
+    from perdure_pm.cli.generations import show_packages
+
     plan = data.get("plan") or {}
     host = plan.get("host") or {}
     what = f"{host.get('name', 'the host')} {host.get('version', '')}".strip()
+    if status == "noop":
+        return f"nothing to do: generation {data.get('generation')} is what is wanted"
+    changes = columns(show_packages(plan.get("packages", [])))
     if data.get("dry_run"):
         steps = "\n".join(f"  {number}. {step}" for number, step in enumerate(plan.get("steps", []), 1))
-        return f"would install {what}, in these steps:\n{steps}"
-    if status == "noop":
-        return f"nothing to do: {what} is installed in generation {data.get('generation')}"
-    return f"{what} is installed in generation {data.get('generation')}"
+        return f"would install {what}, in these steps:\n{steps}" + (f"\n\n{changes}" if changes else "")
+    again = " again" if data.get("reused") else ""
+    said = f"{what} is installed in generation {data.get('generation')}{again}"
+    return said + (f"\n\n{changes}" if changes and plan.get("from") else "")

@@ -28,6 +28,10 @@ case $generation in
     exit 1
     ;;
 esac
+if [ -e "$home/profiles/$profile/trial" ] && [ -z "${PERDURE_TRIAL-}" ]; then
+    # The selected generation is on trial: PM judges it first, and then starts this launcher again.
+    exec "$home/bin/perdure-pm" --profile "$profile" start "@COMMAND@" "$@"
+fi
 environment=$home/store/generations/$generation/venv
 if [ ! -x "$environment/bin/python" ]; then
     echo "error: generation $generation cannot start: its interpreter is gone" >&2

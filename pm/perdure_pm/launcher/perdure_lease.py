@@ -11,7 +11,7 @@ try:
     import fcntl
 
     _handle = os.open(os.path.join(os.path.dirname(sys.prefix), "lease"), os.O_RDONLY)
-    os.set_inheritable(_handle, True)  # noqa: FBT003  # positional only
+    os.set_inheritable(_handle, True)  # noqa: FBT003 - positional only  # positional only
     fcntl.flock(_handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
 except (ImportError, OSError):
     pass

@@ -19,7 +19,7 @@ def probe(request: dict[str, Any]) -> int:
             found = importlib.import_module(module)
             for attribute in filter(None, attributes.split(".")):
                 found = getattr(found, attribute)
-        except BaseException as error:  # noqa: BLE001  # SystemExit at import is a failure too
+        except BaseException as error:  # noqa: BLE001 - SystemExit at import is a failure too  # SystemExit at import is a failure too
             sys.stderr.write(f"{entry['name']} ({entry['entry']}): {type(error).__name__}: {error}\n")
             return 97
     if request["command"] is None:

@@ -32,6 +32,8 @@ FOREIGN = "foreign"
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 
+TRIAL_VARIABLE = "PERDURE_TRIAL"
+
 Value = Union[str, bool, None]
 
 
@@ -154,6 +156,7 @@ SETTINGS: tuple[Setting, ...] = (
         BOOLEAN,
         "refuse installs that nobody asked for; `install.lazy: false` in config.yaml says the same",
     ),
+    Setting("trial", None, TRIAL_VARIABLE, None, TEXT, "set for the host's process while its generation is on trial"),
     Setting("debug", None, "PERDURE_DEBUG", None, BOOLEAN, "print the traceback of an internal error"),
     Setting("test-uv", None, "PERDURE_TEST_UV", None, PATH, "the uv binary that tests use; bootstrap.py test sets it"),
     Setting("completion", None, "_PERDURE_PM_COMPLETE", None, TEXT, "set by the shell completion scripts"),

@@ -100,10 +100,8 @@ def finish_pending(context: Context) -> tuple[str, ...]:
     if committed and file.digest == digest:
         save_text(context.filesystem, file, text)
     elif committed and file.digest != hashlib.sha256(text.encode()).hexdigest():
-        notices = (
-            f"{file.document.file} was edited while {generation} was published; your edit stays, and the next "
-            "install publishes what it says",
-        )
+        said = f"{file.document.file} was edited while {generation} was published; your edit stays"
+        notices = (f"{said}, and the next install publishes what it says",)
     context.filesystem.remove_tree(path)
     return notices
 

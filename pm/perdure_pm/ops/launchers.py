@@ -53,7 +53,12 @@ def _template(kind: str) -> str:
     return text.replace("\n", "\r\n") if suffix == "cmd" else text
 
 
+def is_command(name: str) -> bool:
+    """Return whether `name` can be the name of a launcher."""
+    return _COMMAND.fullmatch(name) is not None
+
+
 def _checked(command: str) -> str:
-    if not _COMMAND.fullmatch(command):
+    if not is_command(command):
         raise UsageFault(f"{command!r} cannot be the name of a command")
     return command

@@ -17,12 +17,15 @@ It reads top to bottom as the protocol (docs/explanation/crash-safety.md names t
 
 Owns: that order. Does not own: what is wanted (a `Change`, from the verbs), resolving (resolve), environments (build).
 
+The module is above 500 lines because the protocol is one thing to read; what is not the protocol lies elsewhere.
+
 Keeps: pm-pointer-last, pm-sealed-before-selected, pm-health-before-commit, pm-same-inputs-noop.
 """
 
 from __future__ import annotations
 
 import configparser
+import contextlib
 import hashlib
 import json
 import stat
@@ -31,9 +34,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-
-from packaging.markers import Marker, default_environment
-from packaging.requirements import Requirement
 
 from perdure_pm.adapters.interpreter import Interpreter, target_name
 from perdure_pm.adapters.processes import run
@@ -46,7 +46,7 @@ from perdure_pm.model.errors import (
     PerdureError,
 )
 from perdure_pm.model.identity import normalise_distribution
-from perdure_pm.ops.build import bare_environment, build_environment, split_requirements
+from perdure_pm.ops.build import Wheel, bare_environment, build_environment
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import build_release, find_release, find_source, make_uv, require_python
@@ -60,6 +60,7 @@ from perdure_pm.ops.intent import (
     write_pending,
 )
 from perdure_pm.ops.launchers import write_host_launchers
+from perdure_pm.ops.packages_of import compare_packages, recorded_versions, resolved_versions
 from perdure_pm.ops.release import PLUGIN_GROUP, Plugin, Release
 from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.rollback import find_obligations
@@ -143,19 +144,22 @@ def publish(context: Context, change: Change) -> Outcome:
     with exclusive(context, change.operation):
         notices = finish_pending(context)
         for _attempt in range(BUILDS):
-            outcome = _publish_once(context, change, notices)
-            if outcome is not None:
-                return outcome
+            with contextlib.suppress(_Overtaken):
+                return _publish_once(context, change, notices)
         raise ConfigChanged(
             "the configuration kept changing during the operation; nothing was published",
             hint="run the same command again",
         )
 
 
-def _publish_once(  # noqa: C901, PLR0912, PLR0915  # the protocol in one piece, as its specification
+class _Overtaken(Exception):
+    """The intent changed between step 3 and the commit."""
+
+
+def _publish_once(  # noqa: C901 - the protocol in one piece, as its specification  # the protocol in one piece, as its specification
     context: Context, change: Change, notices: tuple[str, ...]
-) -> Outcome | None:
-    """Return the outcome, or None where the intent changed before the commit."""
+) -> Outcome:
+    """Return the outcome of the protocol, gone through once."""
     layout, filesystem, reporter = context.layout, context.filesystem, context.reporter
 
     # 3. What is wanted, and what is there?
@@ -186,41 +190,32 @@ def _publish_once(  # noqa: C901, PLR0912, PLR0915  # the protocol in one piece,
     release = build_release(context, uv, source, interpreter.path)
     wanted = _want(release, intent, change, interpreter)
 
-    # 5. Resolve, in a scratch directory: a conflict is known before anything is built.
-    scratch = layout.scratch / f"resolve-{wanted.digest()[:12]}"
-    filesystem.remove_tree(scratch)
-    filesystem.make_directories(scratch)
-    resolution = _resolve(context, uv, wanted, scratch, None if change.upgrade or current is None else current.path)
-    plan = _plan(context, change, wanted, resolution, current)
-    same = current is not None and current.record["inputs_digest"] == wanted.digest()
-    if change.upgrade and same and current is not None and not plan["packages"] and not find_damage(layout, current):
+    # 5. Resolve: a conflict is known before anything is built. A generation with these inputs may be sealed already,
+    # another profile's or an earlier one: then it answers, and nothing is resolved or built.
+    sealed = None if change.upgrade else _find_sealed(context, wanted)
+    resolution = None if sealed is not None else _resolve(context, uv, wanted, None if change.upgrade else current)
+    versions = (
+        recorded_versions(sealed)
+        if resolution is None
+        else resolved_versions(_wheels(wanted), resolution, wanted.interpreter)
+    )
+    plan = _plan(context, change, wanted, compare_packages(recorded_versions(current), versions), current)
+    if current is not None and change.upgrade and not plan["packages"] and _answers(context, current, wanted):
         return _answer_noop(context, intent, change, wanted, current, notices)
     if context.dry_run:
         return Outcome(status="ok", data={"plan": plan, "dry_run": True}, obligations=notices)
 
-    # 6 to 8. A generation with these inputs may be sealed already: then it is selected again, and nothing is built.
-    sealed = None if change.upgrade else _find_sealed(context, wanted)
-    if sealed is None:
-        identity = f"{next_number(layout)}-{wanted.digest()[:12]}"
-        path = layout.generation(identity)
-        filesystem.make_directories(path)
-        # A crash from here to the commit leaves a generation that nothing names; collect removes it.
-        try:
-            inventory = _build(context, uv, wanted, resolution, identity, current)
-            _verify(context, wanted, resolution, identity)
-            _seal(context, uv, wanted, resolution, identity, inventory)
-        except BaseException:
-            filesystem.remove_tree(path)
-            raise
-    else:
-        identity = sealed.identity
-
-    # 9. Was anything edited meanwhile?
-    if not is_unchanged(layout, intent):
-        if sealed is None:
-            filesystem.remove_tree(layout.generation(identity))
-        return None
+    # A crash from here to the commit leaves a generation that nothing names, and a note that nothing follows.
+    identity = sealed.identity if sealed is not None else f"{next_number(layout)}-{wanted.digest()[:12]}"
     try:
+        if resolution is not None:
+            # 6 to 8. Build, verify, seal.
+            inventory = _build(context, uv, wanted, resolution, identity, current)
+            _verify(context, wanted, identity)
+            _seal(context, uv, wanted, resolution, identity, inventory)
+        # 9. Was anything edited meanwhile?
+        if not is_unchanged(layout, intent):
+            raise _Overtaken
         reporter.callback("before_publish", {**plan, "generation": identity})
         write_pending(context, intent.profile_file, _intent_text(intent, change, wanted), identity)
         if change.confirm_within is not None and current is not None:
@@ -249,7 +244,6 @@ def _publish_once(  # noqa: C901, PLR0912, PLR0915  # the protocol in one piece,
     write_host_launchers(filesystem, layout, list(wanted.release.commands))
     notices = (*notices, *finish_pending(context))
     write_host(context, intent, wanted.release.name, source if isinstance(source, Path) else None)
-    filesystem.remove_tree(scratch)
     reporter.callback("published", {"profile": context.profile, "generation": identity, "from": before})
     return Outcome(
         status="ok",
@@ -311,30 +305,39 @@ def _require_space(context: Context, current: Generation | None) -> None:
         )
 
 
-def _resolve(context: Context, uv: Uv, wanted: Wanted, scratch: Path, base: Path | None) -> Resolution:
+def _resolve(context: Context, uv: Uv, wanted: Wanted, current: Generation | None) -> Resolution:
     """Return what is to be installed. Without plugins from an index, the host's own lock is the answer."""
     release = wanted.release
     if not wanted.selection.requirements:
         lock = (context.layout.release(release.digest) / "uv.lock").read_text(encoding="utf-8")
-        return Resolution(requirements=release.requirements, lock=lock, plugins={})
+        return Resolution(requirements=release.requirements, lock=lock)
     context.reporter.progress("resolve", f"resolving {', '.join(wanted.selection.requirements)}")
-    return resolve(
-        uv,
-        context.filesystem,
-        release=release,
-        requirements=wanted.selection.requirements,
-        interpreter=wanted.interpreter,
-        folder=scratch,
-        seed=None if base is None else base / "uv.lock",
-    )
+    scratch = context.layout.scratch / f"resolve-{wanted.digest()[:12]}"
+    context.filesystem.remove_tree(scratch)
+    context.filesystem.make_directories(scratch)
+    try:
+        return resolve(
+            uv,
+            context.filesystem,
+            release=release,
+            requirements=wanted.selection.requirements,
+            interpreter=wanted.interpreter,
+            folder=scratch,
+            # The versions that the plugins have stay where they still fit; the host's own lock binds in any case.
+            seed=None if current is None else current.path / "uv.lock",
+        )
+    finally:
+        context.filesystem.remove_tree(scratch)
 
 
 def _plan(
-    context: Context, change: Change, wanted: Wanted, resolution: Resolution, current: Generation | None
+    context: Context,
+    change: Change,
+    wanted: Wanted,
+    packages: list[dict[str, str | None]],
+    current: Generation | None,
 ) -> dict[str, Any]:
     """Return what publishing would do, as printable data."""
-    before = {} if current is None else {entry["name"]: entry["version"] for entry in current.record["packages"]}
-    after = _installed_versions(wanted, resolution)
     return {
         "profile": context.profile,
         "operation": change.operation,
@@ -343,38 +346,12 @@ def _plan(
         "host": {"name": wanted.release.name, "version": wanted.release.version},
         "plugins": list(wanted.selection.entries),
         "interpreter": wanted.interpreter.to_json(),
-        "packages": compare_packages(before, after),
+        "packages": packages,
         "steps": ["build", "verify", "start the host", "seal", "select"],
     }
 
 
-def compare_packages(before: dict[str, str], after: dict[str, str]) -> list[dict[str, str | None]]:
-    """Return the packages that were added, removed or moved, by name, with both versions."""
-    return [
-        {"name": name, "from": before.get(name), "to": after.get(name)}
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
-    ]
-
-
-def _installed_versions(wanted: Wanted, resolution: Resolution) -> dict[str, str]:
-    """Return name → version of what the answer installs on this machine: its markers are asked."""
-    environment = {str(key): str(value) for key, value in default_environment().items()}
-    environment["python_full_version"] = wanted.interpreter.version
-    environment["python_version"] = ".".join(wanted.interpreter.version.split(".")[:2])
-    found = {wheel.distribution: wheel.version for wheel in _wheels(wanted)}
-    for name, block in split_requirements(resolution.requirements).items():
-        for line in block.splitlines():
-            text = line.partition(" --hash")[0].rstrip(" \\")
-            if not text.strip() or line.startswith((" ", "#")):
-                continue
-            requirement = Requirement(text)
-            if requirement.marker is None or Marker(str(requirement.marker)).evaluate(environment):
-                found[name] = next(iter(requirement.specifier)).version
-    return found
-
-
-def _wheels(wanted: Wanted) -> list[Any]:
+def _wheels(wanted: Wanted) -> list[Wheel]:
     """Return the release's wheels without the bundled plugins that are not selected."""
     selected = {plugin.distribution for plugin in wanted.selection.bundled}
     bundle = {plugin.distribution for plugin in wanted.release.plugins}
@@ -392,6 +369,7 @@ def _build(
 ) -> Inventory:
     """Have the generation's environment, its boot file and its lease at its path; return the environment's inventory."""
     filesystem, path = context.filesystem, context.layout.generation(identity)
+    filesystem.make_directories(path)
     context.reporter.progress("build", f"building generation {identity}")
     known = None if current is None else find_known_files(current.path, _inventory_of(context, current))
     inventory = build_environment(
@@ -439,7 +417,7 @@ def _find_plugins(wanted: Wanted, environment: Path) -> list[Plugin]:
     return found
 
 
-def _verify(context: Context, wanted: Wanted, _resolution: Resolution, identity: str) -> None:
+def _verify(context: Context, wanted: Wanted, identity: str) -> None:
     """Import every declared plugin and start the host, in one process of the generation's own interpreter.
 
     The contents were checked while it was built. A version call is no health check: the host loads its plugins here.

@@ -15,9 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
 from perdure_pm import ports
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import Uv
@@ -36,8 +33,6 @@ class Resolution:
     """Pinned and hashed, in the form that uv installs from."""
     lock: str
     """The text of the uv.lock that says so."""
-    plugins: Mapping[str, str]
-    """The version of each requested plugin, by normalised name."""
 
 
 def resolve(
@@ -79,11 +74,6 @@ def resolve(
     return Resolution(
         requirements=release.requirements + "".join(added[name] for name in sorted(added)),
         lock=(project / "uv.lock").read_text(encoding="utf-8"),
-        plugins={
-            name: _version(exported[name])
-            for name in (canonicalize_name(Requirement(text).name) for text in requirements)
-            if name in exported
-        },
     )
 
 

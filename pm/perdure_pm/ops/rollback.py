@@ -77,11 +77,8 @@ def find_obligations(before: Generation | None) -> tuple[str, ...]:
     if before is None or not users:
         return ()
     processes = ", ".join(str(user.pid) for user in users)
-    one = len(users) == 1
-    return (
-        f"{len(users)} process{'' if one else 'es'} still run{'s' if one else ''} {before.identity}: "
-        f"restart {'it' if one else 'them'} ({processes})",
-    )
+    said = "1 process still runs" if len(users) == 1 else f"{len(users)} processes still run"
+    return (f"{said} {before.identity}: restart {'it' if len(users) == 1 else 'them'} ({processes})",)
 
 
 def _find_previous(context: Context) -> Generation:

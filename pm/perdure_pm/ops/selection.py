@@ -83,7 +83,7 @@ def parse_selection(release: Release, entries: Sequence[str] | None) -> Selectio
         if name in bundle:
             if not parse_entry(text).specifier.contains(bundle[name].version, prereleases=True):
                 raise UsageFault(
-                    f"{release.name} {release.version} comes with {name} {bundle[name].version}, which {text!r} excludes",
+                    f"{release.name} comes with {name} {bundle[name].version}, which {text!r} excludes",
                     hint=f"write {name} without a version",
                 )
             bundled.append(bundle[name])

@@ -1,0 +1,148 @@
+"""rollback, confirm, history, diff, pin, label, collect: the verbs about generations.
+
+Owns: the words. Does not own: the operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from perdure_pm.cli import remote
+from perdure_pm.cli.options import Verb
+from perdure_pm.cli.render import Answer, columns
+from perdure_pm.cli.session import Session
+
+
+@click.command(cls=Verb, kind="mutating")
+@click.argument("to", metavar="[N|ID|LABEL]", required=False)
+@click.pass_obj
+def rollback(session: Session, to: str | None) -> Answer:
+    """Select an earlier generation again: the one before, or the one that is named."""
+    return remote.call(session, "rollback", {"to": to}, _show_selected)
+
+
+@click.command(cls=Verb, kind="mutating")
+@click.pass_obj
+def confirm(session: Session) -> Answer:
+    """End the trial of the selected generation: it stays."""
+
+    def show(data: Mapping[str, Any], status: str) -> str:
+        return "nothing is on trial" if status == "noop" else f"generation {data['generation']} stays"
+
+    return remote.call(session, "confirm", {}, show)
+
+
+@click.command(cls=Verb)
+@click.pass_obj
+def history(session: Session) -> Answer:
+    """Show what this profile ran, and which generations there are."""
+    from perdure_pm.ops.chronicle import read_history
+
+    data = read_history(session.layout, session.profile)
+    rows = [
+        [
+            ("* " if found["id"] == data["selected"] else "  ") + found["id"],
+            found["created"],
+            f"{found['host']['name']} {found['host']['version']}",
+            ", ".join(found["plugins"]) or "none",
+            ", ".join([*found["labels"], *(["pinned"] if found["pinned"] else [])]),
+        ]
+        for found in data["generations"]
+    ]
+    changes = [
+        [entry["at"], entry["operation"], entry["from"] or "nothing", entry["generation"]]
+        for entry in data["selections"]
+    ]
+    if not rows:
+        return Answer(data=data, text="nothing was ever installed in this home")
+    text = columns(rows, ["generation", "made", "host", "plugins", "held"])
+    if changes:
+        text += "\n\n" + columns(changes, ["at", "operation", "from", "to"])
+    return Answer(data=data, text=text, notices=[f"{item['id']}: {item['reason']}" for item in data["damaged"]])
+
+
+@click.command(cls=Verb)
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="[B]", required=False)
+@click.pass_obj
+def diff(session: Session, first: str, second: str | None) -> Answer:
+    """Show what changes from generation A to B, or to the selected one."""
+    from perdure_pm.ops.chronicle import compare_generations
+
+    data = compare_generations(session.layout, first, second, session.profile)
+    rows = [["", name, data[name]["from"], data[name]["to"]] for name in ("host", "python")]
+    rows = [row for row in rows if row[2] != row[3]]
+    rows += [["-", f"plugin {name}", "", ""] for name in data["plugins"]["removed"]]
+    rows += [["+", f"plugin {name}", "", ""] for name in data["plugins"]["added"]]
+    rows += show_packages(data["packages"])
+    same = f"{data['from']} and {data['to']} hold the same"
+    return Answer(data=data, text=f"{data['from']} → {data['to']}\n\n{columns(rows)}" if rows else same)
+
+
+@click.command(cls=Verb, kind="mutating")
+@click.argument("generation", metavar="[N|ID|LABEL]", required=False)
+@click.option("--remove", is_flag=True, help="Let go of it.")
+@click.pass_obj
+def pin(session: Session, generation: str | None, remove: bool) -> Answer:
+    """Keep a generation, by default the selected one, whatever collect would do."""
+
+    def show(data: Mapping[str, Any], status: str) -> str:
+        state = "is not pinned" if remove else "is pinned"
+        return f"generation {data['generation']} {state}{' already' if status == 'noop' and not remove else ''}"
+
+    return remote.call(session, "pin", {"generation": generation, "remove": remove}, show)
+
+
+@click.command(cls=Verb, kind="mutating")
+@click.argument("name")
+@click.argument("generation", metavar="[N|ID|LABEL]", required=False)
+@click.option("--remove", is_flag=True, help="Drop the name.")
+@click.pass_obj
+def label(session: Session, name: str, generation: str | None, remove: bool) -> Answer:
+    """Name a generation, by default the selected one; what has a name is kept."""
+
+    def show(data: Mapping[str, Any], _status: str) -> str:
+        return f"{data['label']} is no label any more" if remove else f"{data['label']} is {data['generation']}"
+
+    return remote.call(session, "label", {"name": name, "generation": generation, "remove": remove}, show)
+
+
+@click.command(cls=Verb, kind="mutating")
+@click.option("--keep", type=click.IntRange(0, 10_000), metavar="N", help="How many of the newest stay; 5 by default.")
+@click.pass_obj
+def collect(session: Session, keep: int | None) -> Answer:
+    """Remove the generations that nothing needs any more."""
+    return remote.call(session, "collect", {"keep": keep}, _show_collected)
+
+
+def show_packages(packages: list[dict[str, str | None]]) -> list[list[str]]:
+    """Return rows of package changes: sign, name, version before and after."""
+    signs = {(False, True): "+", (True, False): "-"}
+    return [
+        [
+            signs.get((found["from"] is not None, found["to"] is not None), " "),
+            str(found["name"]),
+            found["from"] or "",
+            found["to"] or "",
+        ]
+        for found in packages
+    ]
+
+
+def _show_selected(data: Mapping[str, Any], status: str) -> str:
+    if status == "noop":
+        return f"generation {data['generation']} is selected already"
+    if data.get("dry_run"):
+        return f"would select generation {data['generation']}"
+    return f"generation {data['generation']} is selected"
+
+
+def _show_collected(data: Mapping[str, Any], status: str) -> str:
+    verb = "would remove" if data.get("dry_run") else "removed"
+    gone = [*data["removed"], *data["half_built"], *data.get("releases", []), *data.get("runtimes", [])]
+    rows = [[name, ", ".join(reasons)] for name, reasons in data["kept"].items()]
+    first = f"{verb} {', '.join(gone)}" if gone else "nothing to remove"
+    return first + (f"\n\n{columns(rows, ['kept', 'why'])}" if rows else "") if status != "refused" else first

@@ -1,0 +1,47 @@
+"""start: what a launcher calls instead of the host while a generation is on trial.
+
+Owns: having PM judge the trial, then becoming the launcher again. Does not own: the judgement (ops.trial). Whatever
+goes wrong with the judging is said and never keeps the host from starting.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import click
+
+from perdure_pm.adapters.processes import replace_process
+from perdure_pm.cli import remote
+from perdure_pm.cli.options import Verb
+from perdure_pm.cli.render import write_talk
+from perdure_pm.cli.session import Session
+from perdure_pm.model.errors import PerdureError, UsageFault
+from perdure_pm.model.settings import TRIAL_VARIABLE
+from perdure_pm.ops.launchers import is_command
+
+
+@click.command(
+    cls=Verb,
+    kind="looking",
+    hidden=True,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []},
+)
+@click.argument("command")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_obj
+def start(session: Session, command: str, arguments: tuple[str, ...]) -> NoReturn:
+    """Judge the trial of the selected generation, then start the host's command."""
+    if not is_command(command):
+        raise UsageFault(f"{command!r} is not the name of a command")
+    trial = None
+    try:
+        session.flags["no-wait"] = True  # a long install elsewhere must not delay a start
+        answer = remote.call(session, "trial-judge", {}, lambda _data, _status: "")
+        trial = answer.data.get("trial")
+        if answer.data.get("failed"):
+            text = f"{answer.data['failed']} went back to {answer.data.get('generation')}: {answer.data.get('why')}"
+            write_talk(session, "notice", text)
+    except PerdureError as error:
+        write_talk(session, "notice", f"the trial could not be judged: {error.summary}")
+    environment = {**session.environ, TRIAL_VARIABLE: str(trial or "none"), "PERDURE_PROFILE": session.profile}
+    replace_process([session.layout.bin / command, *arguments], environment)

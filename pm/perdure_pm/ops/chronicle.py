@@ -1,0 +1,116 @@
+"""What a profile ran, and how two generations differ: read, never changed.
+
+Owns: the data of `history`, `diff` and `plugin list`. Does not own: how it is shown (cli).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure_pm.model.config import parse_profile_config
+from perdure_pm.model.errors import IntegrityFault, NothingInstalled
+from perdure_pm.ops.packages_of import compare_packages, recorded_versions
+from perdure_pm.ops.selection import entry_name
+from perdure_pm.store.config import load_file
+from perdure_pm.store.generations import Generation, find_generation, list_generations, load_current
+from perdure_pm.store.history import FORMAT, load_history
+from perdure_pm.store.labels import Labels, load_labels
+from perdure_pm.store.layout import Layout
+from perdure_pm.store.pointer import load_pointer
+
+
+def read_history(layout: Layout, profile: str) -> dict[str, Any]:
+    """Return the profile's selections, oldest first, and every generation with what is known of it."""
+    labels = _labels(layout)
+    try:
+        selected = load_pointer(layout, profile)
+    except IntegrityFault:
+        selected = None
+    sealed, damaged = list_generations(layout)
+    return {
+        "profile": profile,
+        "selected": selected,
+        "selections": [
+            {
+                "at": entry.at.strftime(FORMAT),
+                "generation": entry.generation,
+                "from": entry.before,
+                "operation": entry.operation,
+            }
+            for entry in load_history(layout, profile)
+        ],
+        "generations": [_describe(generation, labels) for generation in sealed],
+        "damaged": [{"id": item.identity, "reason": item.reason} for item in damaged],
+    }
+
+
+def compare_generations(layout: Layout, first: str, second: str | None, profile: str) -> dict[str, Any]:
+    """Return what changes from the first generation to the second (the selected one where None).
+
+    Raises:
+        UsageFault: one of them does not exist.
+    """
+    labels = load_labels(layout).named
+    before = find_generation(layout, first, labels)
+    after = load_current(layout, profile) if second is None else find_generation(layout, second, labels)
+    return {
+        "from": before.identity,
+        "to": after.identity,
+        "host": {"from": _version(before), "to": _version(after)},
+        "python": {"from": before.record["interpreter"]["version"], "to": after.record["interpreter"]["version"]},
+        "plugins": {
+            "removed": [name for name in _selection(before) if name not in _selection(after)],
+            "added": [name for name in _selection(after) if name not in _selection(before)],
+        },
+        "packages": compare_packages(recorded_versions(before), recorded_versions(after)),
+    }
+
+
+def read_plugins(layout: Layout, profile: str) -> dict[str, Any]:
+    """Return the profile's plugins: what the configuration lists, and what the selected generation runs."""
+    file = load_file(layout, layout.profile_config(profile))
+    wanted = list(parse_profile_config(file.document).plugins)
+    try:
+        current: Generation | None = load_current(layout, profile)
+    except NothingInstalled:
+        current = None
+    runs = [] if current is None else list(_selection(current))
+    versions = {} if current is None else recorded_versions(current)
+    return {
+        "profile": profile,
+        "generation": None if current is None else current.identity,
+        "wanted": wanted,
+        "runs": runs,
+        "plugins": [] if current is None else current.record["plugins"],
+        "versions": {name: versions[name] for name in map(entry_name, runs) if name in versions},
+        "in_line": wanted == runs or not file.text.strip(),
+    }
+
+
+def _describe(generation: Generation, labels: Labels) -> dict[str, Any]:
+    record = generation.record
+    return {
+        "id": generation.identity,
+        "created": record["created"],
+        "host": {"name": record["host"]["name"], "version": record["host"]["version"]},
+        "plugins": list(_selection(generation)),
+        "pinned": generation.identity in labels.pinned,
+        "labels": sorted(name for name, target in labels.named.items() if target == generation.identity),
+    }
+
+
+def _selection(generation: Generation) -> tuple[str, ...]:
+    return tuple(
+        generation.record.get("selection", [plugin["distribution"] for plugin in generation.record["plugins"]])
+    )
+
+
+def _version(generation: Generation) -> str:
+    return str(generation.record["host"]["version"])
+
+
+def _labels(layout: Layout) -> Labels:
+    try:
+        return load_labels(layout)
+    except IntegrityFault:
+        return Labels()

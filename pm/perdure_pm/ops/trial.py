@@ -1,0 +1,65 @@
+"""Trials: a generation that is kept only when it is confirmed.
+
+Owns: judging a start while a trial runs, and confirming. Does not own: the file (store.trial), moving the pointer
+(rollback.select). A start that nobody confirmed counts as failed, so the second start of an unconfirmed generation, and
+any start after the deadline, goes back. Only PM moves the pointer, with the mutex; the launcher runs PM first while the
+file exists, and never otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from perdure_pm.model.errors import IntegrityFault
+from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.rollback import select
+from perdure_pm.store.generations import load_generation
+from perdure_pm.store.pointer import load_pointer
+from perdure_pm.store.trial import FORMAT, Trial, clear_trial, load_trial, save_trial
+
+
+def judge_start(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
+    """Have the trial count one more start, or ended where it failed: then what was selected before is selected again.
+
+    Raises:
+        IntegrityFault: what was selected before is damaged; the generation on trial stays selected.
+    """
+    layout, filesystem, profile = context.layout, context.filesystem, context.profile
+    with exclusive(context, "trial"):
+        try:
+            trial = load_trial(layout, profile)
+        except IntegrityFault as fault:
+            clear_trial(filesystem, layout, profile)
+            return Outcome(status="ok", data={"trial": None}, obligations=(f"{fault.summary}; the trial was dropped",))
+        if trial is None or load_pointer(layout, profile) != trial.generation:
+            # A crash between the file and the commit, or a selection since: there is nothing to judge.
+            clear_trial(filesystem, layout, profile)
+            return Outcome(status="noop", data={"trial": None})
+        why = _find_failure(context, trial)
+        if not why:
+            save_trial(filesystem, layout, profile, replace(trial, starts=trial.starts + 1))
+            return Outcome(status="ok", data={"trial": trial.generation})
+        outcome = select(context, load_generation(layout, trial.previous), operation="trial-failed")
+        data = {"trial": None, "failed": trial.generation, "why": why, **outcome.data}
+        return Outcome(status=outcome.status, data=data, obligations=outcome.obligations)
+
+
+def confirm(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
+    """Have the selected generation kept."""
+    with exclusive(context, "confirm"):
+        trial = load_trial(context.layout, context.profile)
+        selected = load_pointer(context.layout, context.profile)
+        if trial is None:
+            return Outcome(status="noop", data={"generation": selected})
+        if not context.dry_run:
+            clear_trial(context.filesystem, context.layout, context.profile)
+        return Outcome(status="ok", data={"generation": selected})
+
+
+def _find_failure(context: Context, trial: Trial) -> str:
+    if context.clock() > trial.deadline:
+        return f"nobody confirmed it until {trial.deadline.strftime(FORMAT)}"
+    return "its last start was not confirmed" if trial.starts else ""
