@@ -367,7 +367,7 @@ def _find_sealed(context: Context, wanted: Wanted) -> Generation | None:
 def _build(
     context: Context, uv: Uv, wanted: Wanted, resolution: Resolution, identity: str, current: Generation | None
 ) -> Inventory:
-    """Have the generation's environment, its boot file and its lease at its path; return the environment's inventory."""
+    """Have the generation's environment, boot file and lease at its path; return the environment's inventory."""
     filesystem, path = context.filesystem, context.layout.generation(identity)
     filesystem.make_directories(path)
     context.reporter.progress("build", f"building generation {identity}")
