@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from perdure_pm.cli import remote
 from perdure_pm.cli.options import Verb
 from perdure_pm.cli.render import Answer
 from perdure_pm.cli.session import Session
@@ -26,7 +25,9 @@ from perdure_pm.cli.session import Session
 @click.pass_obj
 def install(session: Session, checkout: str | None) -> Answer:
     """Have the host and its plugins installed, and up to date."""
-    return remote.call(session, "install", {"checkout": checkout}, show_install)
+    from perdure_pm.cli.remote import call
+
+    return call(session, "install", {"checkout": checkout}, show_install)
 
 
 def show_install(data: Mapping[str, Any], status: str) -> str:

@@ -101,7 +101,7 @@ def uninstall(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         )
     preload()
     sweep = _Sweep(removed=[], failed=[])
-    with held(layout, "uninstall", wait=context.wait):
+    with held(layout, "uninstall", wait=context.wait, on_wait=lambda holder: _tell_wait(context, holder)):
         for path in _plan(layout, keep_state=keep_state):
             context.reporter.progress("uninstall", f"removing {_name(layout, path)}")
             _remove(context, path, sweep)
@@ -120,6 +120,10 @@ def uninstall(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             state="needs-recovery",
         )
     return Outcome(status="ok", data=data)
+
+
+def _tell_wait(context: Context, holder: str) -> None:
+    context.reporter.progress("mutex", f"waiting for another operation: {holder}")
 
 
 def find_removable(layout: Layout, *, keep_state: bool) -> list[str]:
