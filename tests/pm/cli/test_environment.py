@@ -111,6 +111,24 @@ def test_a_command_that_does_not_exist_is_a_usage_error(plain: CommandLine) -> N
     assert (ended.exit_code, ended.err.splitlines()[0]) == (2, "error: there is no command 'nope'")
 
 
+def test_a_command_that_is_no_program_is_a_usage_error(plain: CommandLine) -> None:
+    broken = Layout(plain.home).generation("1-0123456789ab") / "venv" / "bin" / "broken"
+    broken.write_bytes(b"\0\1\2")
+    broken.chmod(0o755)
+    ended = plain("run", "broken")
+    assert (ended.exit_code, ended.err.splitlines()[0].rpartition(": ")[2]) == (2, "Exec format error")
+
+
+def test_a_command_gets_the_signals_as_a_shell_would_give_them(plain: CommandLine) -> None:
+    ended = plain("run", "sh", "-c", "yes | head -n 1")
+    assert (ended.exit_code, ended.out, ended.err) == (0, "y\n", "")
+
+
+def test_a_command_runs_where_standard_output_is_closed(plain: CommandLine) -> None:
+    ended = plain("run", "sh", "-c", "exit 7", shell_suffix=">&- 2>&-")
+    assert ended.exit_code == 7
+
+
 def test_a_command_that_ends_badly_gives_its_own_exit_code(plain: CommandLine) -> None:
     assert plain("run", "sh", "-c", "exit 42").exit_code == 42
 
