@@ -9,6 +9,7 @@ Standard library only, Python 3.9: nothing of PM is installed yet.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import re
@@ -46,6 +47,7 @@ from perdure_pm.store.home import check_home
 from perdure_pm.store.layout import Layout, default_home
 from perdure_pm.store.policy import lazy_allowed
 
+_DESCRIPTION = "PM's runtime from nothing, then the app, the tests, or what a launcher could not start."
 INSTALL_SECONDS = 3600.0
 TEST_SECONDS = 4 * 3600.0
 EXPLICIT = (("install",), ("repair",), ("upgrade",), ("self", "rebuild"), ("plugin", "add"), ("plugin", "update"))
@@ -209,7 +211,7 @@ class Bootstrap:
         check_home(self.layout)
         arguments = list(self.options.arguments)
         self.json = self.json or "--json" in arguments
-        words = tuple(word for word in arguments if not word.startswith("-"))
+        words = tuple(arguments[place] for place in _places(arguments))
         explicit = any(words[: len(verb)] == verb for verb in EXPLICIT)
         asked = "--no-lazy" in arguments or self.no_lazy
         if not explicit and not lazy_allowed(self.layout, os.environ, no_lazy=asked):
@@ -330,7 +332,10 @@ def main(arguments: Sequence[str]) -> int:
     """Run one verb and return the exit code."""
     signal.signal(signal.SIGTERM, _terminate)
     as_json = "--json" in arguments or os.environ.get("PERDURE_JSON", "").lower() in settings.TRUE_WORDS
-    verb = next((word for word in arguments if not word.startswith("-")), "")
+    verb = next((arguments[place] for place in _places(arguments)), "")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a path may hold what the terminal's encoding does not
     try:
         own, rest = _split(arguments)
         options = _parser().parse_args(own)
@@ -386,7 +391,7 @@ def _parser() -> argparse.ArgumentParser:
             help=setting.meaning.replace("%", "%%"),
             **kind,
         )
-    parser = _Parser(prog="bootstrap.py", description=__doc__.splitlines()[0], parents=[shared], allow_abbrev=False)
+    parser = _Parser(prog="bootstrap.py", description=_DESCRIPTION, parents=[shared], allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"perdure-pm {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
     verbs.add_parser("up", help="install the app and end with it answering", parents=[shared], allow_abbrev=False)
@@ -407,17 +412,22 @@ def _relay(line: str) -> None:
     sys.stderr.write(line + "\n")
 
 
+def _places(arguments: Sequence[str]) -> list[int]:
+    """Return where the words stand that are neither options nor values of settings."""
+    taking = {setting.flag for setting in settings.SETTINGS if setting.flag and setting.kind != settings.BOOLEAN}
+    found, place = [], 0
+    while place < len(arguments):
+        if not arguments[place].startswith("-"):
+            found.append(place)
+        place += 2 if arguments[place] in taking else 1
+    return found
+
+
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return bootstrap's own words, and those after `pm` or `rescue`, which are PM's whatever they look like."""
-    taking = {setting.flag for setting in settings.SETTINGS if setting.flag and setting.kind != settings.BOOLEAN}
-    position = 0
-    while position < len(arguments):
-        word = arguments[position]
-        if not word.startswith("-"):
-            cut = position + 1 if word in {"pm", "rescue"} else len(arguments)
-            return list(arguments[:cut]), list(arguments[cut:])
-        position += 2 if word in taking else 1
-    return list(arguments), []
+    first = next(iter(_places(arguments)), None)
+    cut = len(arguments) if first is None or arguments[first] not in {"pm", "rescue"} else first + 1
+    return list(arguments[:cut]), list(arguments[cut:])
 
 
 def _name(setting: settings.Setting) -> str:

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -100,6 +100,7 @@ class Ending:
         self.reason: PerdureError | None = None
         self.committed = False
         self._armed = False
+        self._held = False
         self._over = False
         # Reentrant: a signal's handler may run in the main thread while that thread is in one of these methods.
         self._lock = threading.RLock()
@@ -147,9 +148,19 @@ class Ending:
         with self._lock:
             self._over = True
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Let nothing raise in the block, but at its end: a frame that breaks off would break the protocol."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        self.raise_once()
+
     def raise_once(self) -> None:
         """Raise `Ended` where the operation runs and is to end; a second time would break off its cleaning up."""
-        if self._armed and self.reason is not None and not self.committed:
+        if self._armed and not self._held and self.reason is not None and not self.committed:
             self._armed = False
             raise Ended
 
@@ -160,7 +171,10 @@ class Channel:
     def __init__(self, incoming: int, outgoing: int) -> None:
         self.incoming = incoming
         self._outgoing = outgoing
+        self._gone = False
         self._lock = threading.RLock()
+        if sys.platform != "win32":
+            os.set_blocking(outgoing, False)
 
     @classmethod
     def claim(cls) -> Channel:
@@ -178,11 +192,17 @@ class Channel:
         return channel
 
     def send(self, kind: str, **fields: Any) -> None:
-        """Send a frame; a client that is gone is no fault here, its death is noticed by the listener."""
+        """Send a frame; a client that is gone is no fault here, its death is noticed by the listener.
+
+        Never waits for a client that is gone: a fork of it may hold the pipe open and read nothing.
+        """
         line = memoryview(wire.encode(kind, **fields))
         with self._lock, contextlib.suppress(OSError):
-            while line:
-                line = line[os.write(self._outgoing, line) :]
+            while line and not self._gone:
+                try:
+                    line = line[os.write(self._outgoing, line) :]
+                except BlockingIOError:
+                    select.select([], [self._outgoing], [], LISTEN_SECONDS)
 
     def read(self, parent: int) -> bytes:
         """Return what the client sent, or nothing when it is gone."""
@@ -193,9 +213,9 @@ class Channel:
             return os.read(self.incoming, 65536)
         return b""
 
-    @staticmethod
-    def mute() -> None:
-        """Send what is printed to nowhere: with the client gone, a print would raise in the middle of an operation."""
+    def close(self) -> None:
+        """Send nothing any more, and what is printed to nowhere: with the client gone, a print would raise."""
+        self._gone = True
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
@@ -216,28 +236,21 @@ class WireReporter:
 
     def progress(self, stage: str, message: str, *, done: int | None = None, total: int | None = None) -> None:
         self._ending.check()
-        self._channel.send("progress", id=self._request.id, stage=stage, message=message, done=done, total=total)
+        self._send("progress", stage=stage, message=message, done=done, total=total)
 
     def heartbeat(self) -> None:
         self._ending.check()
         now = time.monotonic()
         if now - self._last_heartbeat >= HEARTBEAT_SECONDS:
             self._last_heartbeat = now
-            self._channel.send("heartbeat", id=self._request.id)
+            self._send("heartbeat")
 
     def callback(self, name: str, payload: dict[str, Any]) -> None:
         self._ending.check()
         if name not in self._request.callbacks:
             return
         self._call += 1
-        self._channel.send(
-            "callback",
-            id=self._request.id,
-            call=self._call,
-            name=name,
-            payload=payload,
-            deadline=wire.CALLBACK_DEADLINE,
-        )
+        self._send("callback", call=self._call, name=name, payload=payload, deadline=wire.CALLBACK_DEADLINE)
         refusal = self._await_answer(name)
         # After the commit there is nothing left to refuse; the caller still gets its own exception from the client.
         if refusal is not None and not self._ending.committed:
@@ -249,7 +262,11 @@ class WireReporter:
 
     def committed(self) -> None:
         self._ending.commit()
-        self._channel.send("committed", id=self._request.id)
+        self._send("committed")
+
+    def _send(self, kind: str, **fields: Any) -> None:
+        with self._ending.held():
+            self._channel.send(kind, id=self._request.id, **fields)
 
     def _await_answer(self, name: str) -> str | None:
         """Return why it was refused, or None."""
@@ -460,7 +477,7 @@ class Server:
             if self._request is None:
                 self._refuse(fault)
         else:
-            self._channel.mute()
+            self._channel.close()
         self._ending.end(gone)
         self._requests.put(None)
         if self._reporter is not None:

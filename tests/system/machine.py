@@ -205,6 +205,32 @@ def fingerprint(root: Path, *, without: Sequence[str] = ()) -> dict[str, str]:
     return found
 
 
+def built_contents(environment: Path, *, byte_code: bool = True) -> dict[str, str]:
+    """Return what a built environment holds, without what two equal builds may say differently.
+
+    That is: the time at which a wheel of our own was built (uv_cache.json, and its line in RECORD), and the time of a
+    module in the head of its byte code. The path of the home is in direct_url.json, RECORD and the byte code of our own
+    wheels: two builds are compared at the same path, or `byte_code` is false and the files of our own wheels that say
+    where they came from are left out.
+    """
+    found: dict[str, str] = {}
+    for path in sorted(environment.rglob("*")):
+        name = path.relative_to(environment).as_posix()
+        if path.is_symlink():
+            found[name] = f"link to {os.readlink(path)}"
+        elif path.is_file():
+            data = path.read_bytes()
+            own = name.rpartition("/")[0].rpartition("/")[2].startswith("perdure")
+            if path.name == "uv_cache.json" or (own and not byte_code and path.name in {"direct_url.json", "RECORD"}):
+                continue
+            if path.suffix == ".pyc":
+                data = data[16:] if byte_code else b""
+            if path.name == "RECORD":
+                data = b"\n".join(line for line in data.splitlines() if b"/uv_cache.json," not in line)
+            found[name] = hashlib.sha256(data).hexdigest()
+    return found
+
+
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Return the paths that two fingerprints say differently."""
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))

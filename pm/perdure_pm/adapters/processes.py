@@ -167,12 +167,19 @@ def call(command: Sequence[str | os.PathLike[str]], environment: Mapping[str, st
 
 
 def replace_process(command: Sequence[str | os.PathLike[str]], environment: Mapping[str, str]) -> NoReturn:
-    """Become `command`; on Windows, which cannot, run it and exit with its code."""
+    """Become `command`; on Windows, which cannot, run it and exit with its code.
+
+    Raises:
+        OSError: it cannot be started.
+    """
     arguments = [os.fspath(part) for part in command]
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # a stream that was closed from the start
+            stream.flush()
     if sys.platform == "win32":
         raise SystemExit(subprocess.call(arguments, env=dict(environment)))
+    # Python ignores it, and what is ignored stays so across exec: `yes | head` in that command would complain.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     os.execve(arguments[0], arguments, dict(environment))
 
 

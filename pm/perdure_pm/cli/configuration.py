@@ -13,7 +13,6 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from perdure_pm.cli import remote
 from perdure_pm.cli.options import Group
 from perdure_pm.cli.render import Answer, columns
 from perdure_pm.cli.session import Session
@@ -83,7 +82,9 @@ def config_set(session: Session, key: str, value: str | None, unset: bool) -> An
         if entry.kind == "path" or (entry.kind == "place" and "://" not in value):
             value = os.path.abspath(os.path.expanduser(value)) if value else value
         parse_typed(entry, value)  # refused here, before a worker starts
-    return remote.call(session, "config-set", {"key": entry.name, "value": value}, _show_change)
+    from perdure_pm.cli.remote import call
+
+    return call(session, "config-set", {"key": entry.name, "value": value}, _show_change)
 
 
 def _show_change(data: Mapping[str, Any], status: str) -> str:

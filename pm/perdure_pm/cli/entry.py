@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import NoReturn
@@ -173,6 +172,8 @@ def _usage_fault(error: click.UsageError, summary: str) -> UsageFault:
 def _internal_fault(error: Exception, environ: Mapping[str, str]) -> InternalFault:
     debug = environ.get("PERDURE_DEBUG", "").strip().lower() in TRUE_WORDS
     if debug:
+        import traceback
+
         traceback.print_exc()
     hint = None if debug else "run the same command with PERDURE_DEBUG=1 to see where"
     return InternalFault(f"internal error: {type(error).__name__}: {error}", hint=hint)

@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from perdure_pm.cli import remote
 from perdure_pm.cli.options import Verb
 from perdure_pm.cli.render import Answer, columns
 from perdure_pm.cli.session import Session
@@ -21,18 +20,21 @@ from perdure_pm.cli.session import Session
 @click.pass_obj
 def rollback(session: Session, to: str | None) -> Answer:
     """Select an earlier generation again: the one before, or the one that is named."""
-    return remote.call(session, "rollback", {"to": to}, _show_selected)
+    from perdure_pm.cli.remote import call
+
+    return call(session, "rollback", {"to": to}, _show_selected)
 
 
 @click.command(cls=Verb, kind="mutating")
 @click.pass_obj
 def confirm(session: Session) -> Answer:
     """End the trial of the selected generation: it stays."""
+    from perdure_pm.cli.remote import call
 
     def show(data: Mapping[str, Any], status: str) -> str:
         return "nothing is on trial" if status == "noop" else f"generation {data['generation']} stays"
 
-    return remote.call(session, "confirm", {}, show)
+    return call(session, "confirm", {}, show)
 
 
 @click.command(cls=Verb)
@@ -88,12 +90,13 @@ def diff(session: Session, first: str, second: str | None) -> Answer:
 @click.pass_obj
 def pin(session: Session, generation: str | None, remove: bool) -> Answer:
     """Keep a generation, by default the selected one, whatever collect would do."""
+    from perdure_pm.cli.remote import call
 
     def show(data: Mapping[str, Any], status: str) -> str:
         state = "is not pinned" if remove else "is pinned"
         return f"generation {data['generation']} {state}{' already' if status == 'noop' and not remove else ''}"
 
-    return remote.call(session, "pin", {"generation": generation, "remove": remove}, show)
+    return call(session, "pin", {"generation": generation, "remove": remove}, show)
 
 
 @click.command(cls=Verb, kind="mutating")
@@ -103,11 +106,12 @@ def pin(session: Session, generation: str | None, remove: bool) -> Answer:
 @click.pass_obj
 def label(session: Session, name: str, generation: str | None, remove: bool) -> Answer:
     """Name a generation, by default the selected one; what has a name is kept."""
+    from perdure_pm.cli.remote import call
 
     def show(data: Mapping[str, Any], _status: str) -> str:
         return f"{data['label']} is no label any more" if remove else f"{data['label']} is {data['generation']}"
 
-    return remote.call(session, "label", {"name": name, "generation": generation, "remove": remove}, show)
+    return call(session, "label", {"name": name, "generation": generation, "remove": remove}, show)
 
 
 @click.command(cls=Verb, kind="mutating")
@@ -115,7 +119,9 @@ def label(session: Session, name: str, generation: str | None, remove: bool) -> 
 @click.pass_obj
 def collect(session: Session, keep: int | None) -> Answer:
     """Remove the generations that nothing needs any more."""
-    return remote.call(session, "collect", {"keep": keep}, _show_collected)
+    from perdure_pm.cli.remote import call
+
+    return call(session, "collect", {"keep": keep}, _show_collected)
 
 
 def show_packages(packages: list[dict[str, str | None]]) -> list[list[str]]:

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from perdure_pm.cli import remote
 from perdure_pm.cli.options import Verb
 from perdure_pm.cli.render import Answer, columns
 from perdure_pm.cli.session import Session
@@ -39,8 +38,10 @@ CONFIRM = click.option(
 @click.pass_obj
 def install(session: Session, checkout: str | None, confirm_within: str | None) -> Answer:
     """Have the host and its plugins installed, and up to date."""
+    from perdure_pm.cli.remote import call
+
     arguments = {"checkout": checkout, "confirm_within": parse_seconds(confirm_within)}
-    return remote.call(session, "install", arguments, show_install)
+    return call(session, "install", arguments, show_install)
 
 
 @click.command(cls=Verb, kind="building")
@@ -49,8 +50,10 @@ def install(session: Session, checkout: str | None, confirm_within: str | None) 
 @click.pass_obj
 def upgrade(session: Session, checkout: str | None, confirm_within: str | None) -> Answer:
     """Take the host as its checkout is now, and the newest plugins that fit it."""
+    from perdure_pm.cli.remote import call
+
     arguments = {"checkout": checkout, "confirm_within": parse_seconds(confirm_within)}
-    return remote.call(session, "upgrade", arguments, show_install)
+    return call(session, "upgrade", arguments, show_install)
 
 
 @click.command(cls=Verb, kind="building")
@@ -60,8 +63,10 @@ def upgrade(session: Session, checkout: str | None, confirm_within: str | None) 
 @click.pass_obj
 def plan(session: Session, checkout: str | None, check: bool, newest: bool) -> Answer:
     """Show what install would change; nothing is built and nothing changes."""
+    from perdure_pm.cli.remote import call
+
     session.flags["dry-run"] = True
-    answer = remote.call(session, "upgrade" if newest else "install", {"checkout": checkout}, show_install)
+    answer = call(session, "upgrade" if newest else "install", {"checkout": checkout}, show_install)
     changes = bool(answer.data.get("plan", {}).get("changes"))
     return replace(answer, exit_code=EXIT_FOUND_WORK) if check and changes else answer
 

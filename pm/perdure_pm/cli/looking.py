@@ -23,7 +23,7 @@ def status(session: Session) -> Answer:
     """Show what is installed and what happened last."""
     from perdure_pm.ops.status import read_status
 
-    data = read_status(session.layout, session.profile, session.environ)
+    data = read_status(session.layout, session.profile, session.environ, no_lazy=session.values["no-lazy"] is True)
     return Answer(data=data, text=show_status(data))
 
 

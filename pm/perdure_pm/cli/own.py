@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import click
 
-from perdure_pm.cli import remote
 from perdure_pm.cli.options import Group
 from perdure_pm.cli.render import Answer, columns
 from perdure_pm.cli.session import Session
@@ -48,4 +47,6 @@ def own_rebuild(session: Session) -> Answer:
         found = data if isinstance(data, dict) else {}
         return "would rebuild PM's runtime" if found.get("dry_run") else f"PM runs from {found.get('runtime')} now"
 
-    return remote.call(session, "self-rebuild", {}, show)
+    from perdure_pm.cli.remote import call
+
+    return call(session, "self-rebuild", {}, show)

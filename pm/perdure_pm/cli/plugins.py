@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import click
 
-from perdure_pm.cli import remote
 from perdure_pm.cli.install import CONFIRM, parse_seconds, show_install
 from perdure_pm.cli.options import Group
 from perdure_pm.cli.render import Answer, columns
@@ -25,8 +24,10 @@ def plugin() -> None:
 @click.pass_obj
 def plugin_add(session: Session, requirements: tuple[str, ...], confirm_within: str | None) -> Answer:
     """Have plugins installed: NAME, or NAME>=1,<2."""
+    from perdure_pm.cli.remote import call
+
     arguments = {"requirements": list(requirements), "confirm_within": parse_seconds(confirm_within)}
-    return remote.call(session, "plugin-add", arguments, show_install)
+    return call(session, "plugin-add", arguments, show_install)
 
 
 @plugin.command("remove", kind="building")
@@ -34,7 +35,9 @@ def plugin_add(session: Session, requirements: tuple[str, ...], confirm_within: 
 @click.pass_obj
 def plugin_remove(session: Session, names: tuple[str, ...]) -> Answer:
     """Have plugins taken out, in any spelling of their names."""
-    return remote.call(session, "plugin-remove", {"names": list(names)}, show_install)
+    from perdure_pm.cli.remote import call
+
+    return call(session, "plugin-remove", {"names": list(names)}, show_install)
 
 
 @plugin.command("list")

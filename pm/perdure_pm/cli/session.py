@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property
@@ -91,6 +90,8 @@ class Session:
 
     def context(self, reporter: Reporter) -> Context:
         """Return the context of an operation that runs in this process."""
+        import uuid
+
         from perdure_pm.adapters.filesystem import LocalFilesystem
         from perdure_pm.ops.context import Context
 
@@ -122,13 +123,10 @@ class Session:
                 hint=f"{PROGRAM} {self.command} --yes",
                 context={"question": question},
             )
-        import click
-
-        try:
-            agreed = click.confirm(question, default=False, err=True)
-        except click.Abort:
-            agreed = False
-        if not agreed:
+        # Not click's prompt: it takes an interrupt for an answer.
+        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
             raise ConsentDeclined("the answer was no; nothing was done")
 
 

@@ -11,7 +11,6 @@ from typing import NoReturn
 import click
 
 from perdure_pm.adapters.processes import replace_process
-from perdure_pm.cli import remote
 from perdure_pm.cli.options import Verb
 from perdure_pm.cli.render import write_talk
 from perdure_pm.cli.session import Session
@@ -31,12 +30,14 @@ from perdure_pm.ops.launchers import is_command
 @click.pass_obj
 def start(session: Session, command: str, arguments: tuple[str, ...]) -> NoReturn:
     """Judge the trial of the selected generation, then start the host's command."""
+    from perdure_pm.cli.remote import call
+
     if not is_command(command):
         raise UsageFault(f"{command!r} is not the name of a command")
     trial = None
     try:
         session.flags["no-wait"] = True  # a long install elsewhere must not delay a start
-        answer = remote.call(session, "trial-judge", {}, lambda _data, _status: "")
+        answer = call(session, "trial-judge", {}, lambda _data, _status: "")
         trial = answer.data.get("trial")
         if answer.data.get("failed"):
             text = f"{answer.data['failed']} went back to {answer.data.get('generation')}: {answer.data.get('why')}"

@@ -160,6 +160,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("debug", None, "PERDURE_DEBUG", None, BOOLEAN, "print the traceback of an internal error"),
     Setting("test-uv", None, "PERDURE_TEST_UV", None, PATH, "the uv binary that tests use; bootstrap.py test sets it"),
     Setting("completion", None, "_PERDURE_PM_COMPLETE", None, TEXT, "set by the shell completion scripts"),
+    Setting("rescued", None, "PERDURE_RESCUED", None, BOOLEAN, "set after a rebuild of PM's runtime; it is tried once"),
     Setting("no-color", None, "NO_COLOR", None, TEXT, "any value: no colours in what is drawn", FOREIGN),
     Setting("term", None, "TERM", None, TEXT, "`dumb`: plain lines instead of progress bars", FOREIGN),
     Setting("shell", None, "SHELL", None, TEXT, "the shell whose syntax `env` and `path` print by default", FOREIGN),

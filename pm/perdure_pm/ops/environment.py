@@ -79,7 +79,12 @@ def run(layout: Layout, profile: str, command: Sequence[str], environ: Mapping[s
             hint="perdure-pm env   (shows the PATH that commands are looked for in)",
             context={"command": command[0]},
         )
-    replace_process([found, *command[1:]], environment)
+    try:
+        replace_process([found, *command[1:]], environment)
+    except OSError as error:
+        raise UsageFault(
+            f"{found} cannot be started: {error.strerror or error}", context={"command": command[0]}
+        ) from error
 
 
 def default_shell(environ: Mapping[str, str], *, windows: bool = os.name == "nt") -> str:

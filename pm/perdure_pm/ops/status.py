@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from perdure_pm import __version__
-from perdure_pm.adapters.mutex import describe_holder
-from perdure_pm.adapters.processes import is_alive
 from perdure_pm.model.errors import IntegrityFault, NothingInstalled
 from perdure_pm.store import receipts
 from perdure_pm.store.generations import Generation, list_generations, load_current
@@ -26,7 +24,7 @@ _RUNTIME = re.compile(r"[0-9a-f]{12}(\.[0-9]+)?")
 _MAX_RECORD = 1 << 20
 
 
-def read_status(layout: Layout, profile: str, environ: Mapping[str, str]) -> dict[str, Any]:
+def read_status(layout: Layout, profile: str, environ: Mapping[str, str], *, no_lazy: bool = False) -> dict[str, Any]:
     """Return everything `status` shows, as JSON values.
 
     ``summary`` is the one line that the app's doctor ends with; ``findings`` names what is damaged.
@@ -58,7 +56,7 @@ def read_status(layout: Layout, profile: str, environ: Mapping[str, str]) -> dic
         "generation": shown,
         "others": [_show_briefly(found) for found in sealed if current is None or found.identity != current.identity],
         "pm": pm,
-        "policy": {"lazy": lazy_allowed(layout, environ)},
+        "policy": {"lazy": lazy_allowed(layout, environ, no_lazy)},
         "running": _running(layout),
         "last": None if last is None else show_receipt(last),
         "obligations": [] if last is None else list(last.obligations),
@@ -158,10 +156,13 @@ def _read_runtime(layout: Layout, findings: list[str]) -> dict[str, Any]:
 def _running(layout: Layout) -> str | None:
     """Return who holds the mutex. It is not tried: that would take it, for a moment, from somebody else."""
     try:
-        pid = json.loads(read_plain(layout, layout.mutex_holder, 4096) or b"null")["pid"]
+        data = json.loads(read_plain(layout, layout.mutex_holder, 4096) or b"null")
+        pid, said = int(data["pid"]), f"{data['operation']} (process {data['pid']}, since {data['since']})"
     except (IntegrityFault, ValueError, KeyError, TypeError):
         return None
-    return describe_holder(layout) if isinstance(pid, int) and is_alive(pid, None) else None
+    from perdure_pm.adapters.processes import is_alive
+
+    return said if is_alive(pid, None) else None
 
 
 def _summarise(current: Generation | None, findings: list[str]) -> str:

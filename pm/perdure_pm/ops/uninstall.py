@@ -34,7 +34,7 @@ KEPT_WITH_STATE = ("state", "config.yaml", "profiles/*/config.yaml", "profiles/*
 
 EVIDENCE = ("pm/seed", "pm/runtimes", "pm/policy", "store/generations", "profiles/*/current")
 """A directory that has none of these is no home, whatever else it has."""
-SHOWN_LEFT = 100
+SHOWN_LEFT = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ OWNED: tuple[Owned, ...] = (
     Owned(folder="profiles/*", names="current|trial|history\\.jsonl"),
     Owned(folder="store", names="releases|plugins|packages|generations|trash"),
     Owned(folder="test", names="pm|app"),
-    Owned(folder="cache", names=r"[a-z-]+-v[0-9]+|tmp|python|CACHEDIR\.TAG|\.gitignore|\.lock|\.git"),
+    Owned(folder="cache", names="uv|tmp"),
     Owned(folder="receipts", names=r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[0-9a-f]{8}\.json"),
     Owned(folder="profiles/*", names=r"config\.yaml|app\.yaml"),
     Owned(folder="", names=r"config\.yaml|\.config\.yaml\.[0-9a-f]{12}\.tmp|state"),
@@ -101,7 +101,7 @@ def uninstall(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         )
     preload()
     sweep = _Sweep(removed=[], failed=[])
-    with held(layout, "uninstall", wait=context.wait):
+    with held(layout, "uninstall", wait=context.wait, on_wait=lambda holder: _tell_wait(context, holder)):
         for path in _plan(layout, keep_state=keep_state):
             context.reporter.progress("uninstall", f"removing {_name(layout, path)}")
             _remove(context, path, sweep)
@@ -120,6 +120,10 @@ def uninstall(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             state="needs-recovery",
         )
     return Outcome(status="ok", data=data)
+
+
+def _tell_wait(context: Context, holder: str) -> None:
+    context.reporter.progress("mutex", f"waiting for another operation: {holder}")
 
 
 def find_removable(layout: Layout, *, keep_state: bool) -> list[str]:

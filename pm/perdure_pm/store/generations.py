@@ -204,7 +204,7 @@ def _load_json(layout: Layout, path: Path) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise damaged(path, f"it is not JSON: {error}") from error
+        raise damaged(path, "it is not JSON") from error
     if not isinstance(value, dict):
         raise damaged(path, "it does not hold an object")
     return value

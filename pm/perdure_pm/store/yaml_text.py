@@ -132,6 +132,8 @@ class _Reading:
             else:
                 self.keys[at] = _position(key)
                 found[name] = self.read(value, at, (*above, id(node)))
+                if _is_empty(value):  # it is said to stand where the next thing does, which may be lines below
+                    self.values[at] = (key.end_mark.line + 1, key.end_mark.column + 1)
         return found
 
     def _read_scalar(self, node: ScalarNode, position: tuple[int, int], place: Place) -> object:

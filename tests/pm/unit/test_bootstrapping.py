@@ -1,0 +1,52 @@
+"""The words of bootstrap's own command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from perdure_pm import bootstrapping
+
+
+@pytest.fixture(autouse=True)
+def _own_signals() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "own", "rest"),
+    [
+        (["up"], ["up"], []),
+        (["--home", "x", "up", "--json"], ["--home", "x", "up", "--json"], []),
+        (["--home", "x", "pm", "--help"], ["--home", "x", "pm"], ["--help"]),
+        (["--home", "rescue", "rescue", "run", "--", "-x"], ["--home", "rescue", "rescue"], ["run", "--", "-x"]),
+        (["--home=x", "--json", "pm", "pm"], ["--home=x", "--json", "pm"], ["pm"]),
+        (["--version"], ["--version"], []),
+        ([], [], []),
+        (["test", "--only", "pm", "--", "-k", "x"], ["test", "--only", "pm", "--", "-k", "x"], []),
+    ],
+)
+def test_what_follows_pm_or_rescue_is_pms_own(arguments: list[str], own: list[str], rest: list[str]) -> None:
+    assert bootstrapping._split(arguments) == (own, rest)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "verb"),
+    [
+        (["--home", "up", "upp", "--json"], "upp"),
+        (["--json", "--home", "x"], ""),
+        (["up", "--nonsense", "--json"], "up"),
+    ],
+)
+def test_the_envelope_of_a_usage_fault_names_the_verb(
+    arguments: list[str], verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bootstrapping.main(arguments) == 2
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["command"], answer["status"], answer["exit_code"]) == (verb, "failed", 2)
+    assert answer["errors"][0]["code"] == "usage"
