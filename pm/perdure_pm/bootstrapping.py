@@ -43,7 +43,7 @@ from perdure_pm.model.network import Network
 from perdure_pm.ops import runtime as runtimes
 from perdure_pm.ops import test_environments
 from perdure_pm.store import receipts
-from perdure_pm.store.home import check_home
+from perdure_pm.store.home import check_home, resolve_home
 from perdure_pm.store.layout import Layout, default_home
 from perdure_pm.store.policy import lazy_allowed
 
@@ -107,7 +107,7 @@ class Bootstrap:
         values = settings.resolve(settings.SETTINGS, flags, os.environ, {})
         home = values["home"]
         self.options = options
-        self.layout = Layout(Path(str(home)) if home else default_home(os.environ))
+        self.layout = Layout(resolve_home(Path(str(home)) if home else default_home(os.environ)))
         self.network: Network = settings.network_of(values)
         self.python = str(values["python"]) if values["python"] else None
         self.json = values["json"] is True

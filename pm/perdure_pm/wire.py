@@ -51,18 +51,18 @@ STATUSES = ("ok", "noop", "refused", "failed", "cancelled")
 
 OPERATION_NAMES: tuple[str, ...] = (
     "collect",
+    "config-set",
     "confirm",
+    "install",
     "label",
+    "package-install",
     "pin",
     "plugin-add",
     "plugin-remove",
     "rollback",
+    "self-rebuild",
     "trial-judge",
     "upgrade",
-    "config-set",
-    "install",
-    "package-install",
-    "self-rebuild",
 )
 """Every operation of the worker, sorted: a client refuses any other before it acquires a runtime."""
 

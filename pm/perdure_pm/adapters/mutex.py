@@ -42,21 +42,10 @@ def held(
         NoKernelLocks: the filesystem has no locks, or grants the same lock twice.
         HomeUnusable: the lock file cannot be made.
     """
-    layout.home.mkdir(parents=True, exist_ok=True)
-    with explained(layout.mutex):
-        handle = os.open(layout.mutex, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+    with explained(layout.home):
+        layout.home.mkdir(parents=True, exist_ok=True)
+    handle = _take(layout, wait=wait, on_wait=on_wait)
     try:
-        if not _try(handle, layout.mutex):
-            holder = describe_holder(layout)
-            if not wait:
-                raise Busy(
-                    f"another operation is running: {holder}",
-                    hint="run the same command without --no-wait to wait for it",
-                    context={"holder": holder},
-                )
-            on_wait(holder)
-            while not _try(handle, layout.mutex):
-                time.sleep(POLL_SECONDS)
         _require_exclusive(layout.mutex)
         # Who holds it is for people only; nothing decides by it, so a plain write is enough.
         with contextlib.suppress(OSError):
@@ -71,6 +60,41 @@ def held(
                 layout.mutex_holder.unlink()
     finally:
         os.close(handle)
+
+
+def _take(layout: Layout, *, wait: bool, on_wait: Callable[[str], None]) -> int:
+    """Return an open descriptor that holds the lock of the file that stands at the mutex's path now."""
+    told = False
+    while True:
+        with explained(layout.mutex):
+            handle = os.open(layout.mutex, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+        try:
+            while not _try(handle, layout.mutex):
+                holder = describe_holder(layout)
+                if not wait:
+                    raise Busy(
+                        f"another operation is running: {holder}",
+                        hint="run the same command without --no-wait to wait for it",
+                        context={"holder": holder},
+                    )
+                if not told:
+                    on_wait(holder)
+                    told = True
+                time.sleep(POLL_SECONDS)
+            # An uninstall that was waited for took the file away: its lock protects nothing any more.
+            if _is_at(handle, layout.mutex):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def describe_holder(layout: Layout) -> str:

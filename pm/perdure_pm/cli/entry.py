@@ -27,7 +27,7 @@ from perdure_pm.cli.own import own
 from perdure_pm.cli.plugins import plugin
 from perdure_pm.cli.render import Answer, write_answer, write_error
 from perdure_pm.cli.session import PROGRAM, Session
-from perdure_pm.cli.start import start
+from perdure_pm.cli.trial_start import start_on_trial
 from perdure_pm.cli.uninstall import uninstall
 from perdure_pm.model.errors import (
     EXIT_INTERRUPTED,
@@ -80,7 +80,7 @@ VERBS: tuple[click.Command, ...] = (
     path,
     uninstall,
     completions,
-    start,
+    start_on_trial,
 )
 
 for verb in VERBS:

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Written by perdure-pm; changes are overwritten.
 # Finds the home from its own place, also through symbolic links, without starting a process where there is no link.
+unset __PYVENV_LAUNCHER__ # it would make a venv's interpreter take itself for another
 self=$0
 case $self in */*) ;; *) self=./$self ;; esac
 while [ -L "$self" ]; do
@@ -30,7 +31,7 @@ case $generation in
 esac
 if [ -e "$home/profiles/$profile/trial" ] && [ -z "${PERDURE_TRIAL-}" ]; then
     # The selected generation is on trial: PM judges it first, and then starts this launcher again.
-    exec "$home/bin/perdure-pm" --profile "$profile" start "@COMMAND@" "$@"
+    exec "$home/bin/perdure-pm" --profile "$profile" start-on-trial "@COMMAND@" "$@"
 fi
 environment=$home/store/generations/$generation/venv
 if [ ! -x "$environment/bin/python" ]; then

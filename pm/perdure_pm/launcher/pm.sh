@@ -1,6 +1,7 @@
 #!/bin/sh
 # Written by perdure-pm; changes are overwritten.
 # Finds the home from its own place, also through symbolic links, without starting a process where there is no link.
+unset __PYVENV_LAUNCHER__ # it would make a venv's interpreter take itself for another
 self=$0
 case $self in */*) ;; *) self=./$self ;; esac
 while [ -L "$self" ]; do

@@ -50,8 +50,8 @@ class Owned:
 # In the order of removal: pointers first, so that an uninstall that dies half-way leaves nothing that seems installed;
 # PM's runtime and the launchers last, so that the same command can be given again.
 OWNED: tuple[Owned, ...] = (
-    Owned(folder="profiles/*", names="current|trial|history\\.jsonl"),
-    Owned(folder="store", names="releases|plugins|packages|generations|trash"),
+    Owned(folder="profiles/*", names="current|trial|pending|history\\.jsonl"),
+    Owned(folder="store", names=r"releases|plugins|packages|generations|trash|labels\.json"),
     Owned(folder="test", names="pm|app"),
     Owned(folder="cache", names="uv|tmp"),
     Owned(folder="receipts", names=r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[0-9a-f]{8}\.json"),

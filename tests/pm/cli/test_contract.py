@@ -166,17 +166,27 @@ def test_version_and_help_never_touch_the_home(pm: CommandLine, words: list[str]
 def test_help_names_every_verb_with_a_whole_sentence(pm: CommandLine) -> None:
     commands = pm("--help").out.partition("Commands:\n")[2]
     assert commands == (
+        "  collect      Remove the generations that nothing needs any more.\n"
         "  completions  Print the completion script of a shell.\n"
         "  config       Read or change config.yaml, or a profile's.\n"
+        "  confirm      End the trial of the selected generation: it stays.\n"
+        "  diff         Show what changes from generation A to B, or to the...\n"
         "  env          Print lines that put the host's commands on a shell's PATH.\n"
         "  help         Show what a verb does and which options it takes.\n"
+        "  history      Show what this profile ran, and which generations there are.\n"
         "  install      Have the host and its plugins installed, and up to date.\n"
+        "  label        Name a generation, by default the selected one; what has a...\n"
         "  path         Print the line that puts the launchers on PATH.\n"
+        "  pin          Keep a generation, by default the selected one, whatever...\n"
+        "  plan         Show what install would change; nothing is built and...\n"
+        "  plugin       Add, remove and list the plugins of a profile.\n"
         "  receipts     List the outcomes of operations, or show one in full.\n"
+        "  rollback     Select an earlier generation again: the one before, or the...\n"
         "  run          Run a command beside the host.\n"
         "  self         Look at PM's own runtime, or rebuild it.\n"
         "  status       Show what is installed and what happened last.\n"
         "  uninstall    Remove what PM made in the home, and nothing else.\n"
+        "  upgrade      Take the host as its checkout is now, and the newest...\n"
         "  version      Show the version of PM.\n"
     )
 

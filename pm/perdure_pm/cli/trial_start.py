@@ -1,4 +1,4 @@
-"""start: what a launcher calls instead of the host while a generation is on trial.
+"""start-on-trial: what a launcher calls instead of the host while a generation is on trial.
 
 Owns: having PM judge the trial, then becoming the launcher again. Does not own: the judgement (ops.trial). Whatever
 goes wrong with the judging is said and never keeps the host from starting.
@@ -20,6 +20,7 @@ from perdure_pm.ops.launchers import is_command
 
 
 @click.command(
+    "start-on-trial",
     cls=Verb,
     kind="looking",
     hidden=True,
@@ -28,7 +29,7 @@ from perdure_pm.ops.launchers import is_command
 @click.argument("command")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_obj
-def start(session: Session, command: str, arguments: tuple[str, ...]) -> NoReturn:
+def start_on_trial(session: Session, command: str, arguments: tuple[str, ...]) -> NoReturn:
     """Judge the trial of the selected generation, then start the host's command."""
     from perdure_pm.cli.remote import call
 
