@@ -19,7 +19,10 @@ from perdure_pm.cli.session import Session
 @click.argument("to", metavar="[N|ID|LABEL]", required=False)
 @click.pass_obj
 def rollback(session: Session, to: str | None) -> Answer:
-    """Select an earlier generation again: the one before, or the one that is named."""
+    """Select an earlier generation again.
+
+    The one that was selected before, or the one that is named.
+    """
     from perdure_pm.cli.remote import call
 
     return call(session, "rollback", {"to": to}, _show_selected)
@@ -71,7 +74,10 @@ def history(session: Session) -> Answer:
 @click.argument("second", metavar="[B]", required=False)
 @click.pass_obj
 def diff(session: Session, first: str, second: str | None) -> Answer:
-    """Show what changes from generation A to B, or to the selected one."""
+    """Show how generations differ.
+
+    From A to B, or to the selected one.
+    """
     from perdure_pm.ops.chronicle import compare_generations
 
     data = compare_generations(session.layout, first, second, session.profile)
@@ -89,7 +95,10 @@ def diff(session: Session, first: str, second: str | None) -> Answer:
 @click.option("--remove", is_flag=True, help="Let go of it.")
 @click.pass_obj
 def pin(session: Session, generation: str | None, remove: bool) -> Answer:
-    """Keep a generation, by default the selected one, whatever collect would do."""
+    """Keep a generation whatever collect would do.
+
+    By default the selected one.
+    """
     from perdure_pm.cli.remote import call
 
     def show(data: Mapping[str, Any], status: str) -> str:
@@ -105,7 +114,10 @@ def pin(session: Session, generation: str | None, remove: bool) -> Answer:
 @click.option("--remove", is_flag=True, help="Drop the name.")
 @click.pass_obj
 def label(session: Session, name: str, generation: str | None, remove: bool) -> Answer:
-    """Name a generation, by default the selected one; what has a name is kept."""
+    """Name a generation, which also keeps it.
+
+    By default the selected one.
+    """
     from perdure_pm.cli.remote import call
 
     def show(data: Mapping[str, Any], _status: str) -> str:

@@ -49,7 +49,10 @@ def install(session: Session, checkout: str | None, confirm_within: str | None) 
 @CONFIRM
 @click.pass_obj
 def upgrade(session: Session, checkout: str | None, confirm_within: str | None) -> Answer:
-    """Take the host as its checkout is now, and the newest plugins that fit it."""
+    """Take the newest host and plugins that fit.
+
+    The host is taken from its checkout as it is now.
+    """
     from perdure_pm.cli.remote import call
 
     arguments = {"checkout": checkout, "confirm_within": parse_seconds(confirm_within)}
@@ -62,7 +65,10 @@ def upgrade(session: Session, checkout: str | None, confirm_within: str | None) 
 @click.option("--upgrade", "newest", is_flag=True, help="Plan an upgrade instead of an install.")
 @click.pass_obj
 def plan(session: Session, checkout: str | None, check: bool, newest: bool) -> Answer:
-    """Show what install would change; nothing is built and nothing changes."""
+    """Show what install would change.
+
+    Nothing is built and nothing changes.
+    """
     from perdure_pm.cli.remote import call
 
     session.flags["dry-run"] = True
