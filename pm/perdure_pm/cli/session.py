@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perdure_pm.model.errors import ConsentDeclined, ConsentMissing
-from perdure_pm.model.settings import BOOLEAN, FOREIGN, SETTINGS, Value, network_of, resolve
+from perdure_pm.model.settings import BOOLEAN, FOREIGN, SETTINGS, Value, resolve
 from perdure_pm.store.home import check_home, resolve_home
 from perdure_pm.store.layout import Layout, default_home
 
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from perdure_pm.ports import Reporter
 
 PROGRAM = "perdure-pm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OwnRequest:
+    """What a worker would be asked, where no worker is."""
+
+    arguments: Mapping[str, Any]
+    correlation: str = ""
+    packages: Sequence[Any] = ()
 
 
 class Session:
@@ -89,24 +98,10 @@ class Session:
         return said
 
     def context(self, reporter: Reporter) -> Context:
-        """Return the context of an operation that runs in this process."""
-        import uuid
+        """Return the context of an operation that runs in this process, made where a worker's is made."""
+        from perdure_pm.composition import make_context
 
-        from perdure_pm.adapters.filesystem import LocalFilesystem
-        from perdure_pm.ops.context import Context
-
-        return Context(
-            layout=self.layout,
-            filesystem=LocalFilesystem(),
-            reporter=reporter,
-            network=network_of(self.values),
-            clock=lambda: datetime.now(UTC),
-            environ=self.environ,
-            profile=self.profile,
-            correlation=uuid.uuid4().hex,
-            wait=self.values["no-wait"] is not True,
-            dry_run=self.dry_run,
-        )
+        return make_context(self.layout, _OwnRequest(arguments={"settings": self.request_settings()}), reporter)
 
     def require_consent(self, question: str) -> None:
         """Do nothing where a person said yes: by flag, by variable, or now.
