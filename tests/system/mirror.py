@@ -115,14 +115,20 @@ class Mirror:
 
 
 def serve_mirror(
-    root: Path, *, as_json: bool = False, tampered: str = "", context: ssl.SSLContext | None = None
+    root: Path,
+    *,
+    as_json: bool = False,
+    tampered: str = "",
+    broken: bool = False,
+    context: ssl.SSLContext | None = None,
 ) -> Mirror:
     """Serve ``simple/`` and ``wheels/`` below `root`.
 
     Args:
         root: the directory of both.
         as_json: answer with PEP 691 JSON, with absolute addresses that no lock knows, instead of PEP 503 pages.
-        tampered: the start of the names of files whose last byte is changed on the way.
+        tampered: the start of the names of files that are changed on the way.
+        broken: whether those are no archives any more; else they are archives that hold the same files.
         context: serve https.
     """
     asked: list[str] = []
@@ -138,7 +144,7 @@ def serve_mirror(
             elif self.path.startswith("/wheels/") and path.is_file():
                 data = path.read_bytes()
                 if tampered and path.name.startswith(tampered):
-                    data = data[:-1] + bytes([data[-1] ^ 1])
+                    data = _tamper(data, broken=broken)
                 self._answer(200, "application/octet-stream", data)
             else:
                 self._answer(404, "text/plain", b"no such file")
@@ -174,6 +180,14 @@ def serve_mirror(
     scheme = "http" if context is None else "https"
     url = f"{scheme}://127.0.0.1:{server.server_address[1]}/simple"
     return Mirror(url=url, server=server, thread=thread, asked=asked)
+
+
+def _tamper(data: bytes, *, broken: bool) -> bytes:
+    if broken:
+        return data[:-100]
+    # The archive's comment gets one byte: nothing that unpacks it can tell, only the hash can.
+    assert data[-2:] == b"\0\0"
+    return data[:-2] + b"\1\0!"
 
 
 def make_authority(folder: Path) -> tuple[Path, ssl.SSLContext]:

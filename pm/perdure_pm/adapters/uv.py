@@ -197,7 +197,9 @@ class Uv:
             "TMP": scratch,
             "LC_ALL": "C.UTF-8",
             "UV_PYTHON_INSTALL_DIR": str(self._layout.interpreters),
+            # Together about a minute until a network that swallows everything is told; uv's own defaults take four.
             "UV_HTTP_TIMEOUT": "20",
+            "UV_HTTP_RETRIES": "2",
         }
 
 
@@ -210,6 +212,8 @@ _ABSENT = re.compile(
     r"network was disabled|not found in the (?:cache|package registry|provided package locations)|"
     r"no wheels? (?:with|that)|there (?:is|are) no versions? of|Failed to read `--find-links` directory|offline"
 )
+_CORRUPT = re.compile(r"Hash mismatch|[Ii]nvalid zip|ZIP (?:file|structure)")
+"""The hash is compared after unpacking, so bytes that are no archive any more fail there first."""
 _PINNED = re.compile(r"\b([a-z0-9][a-z0-9._-]*==[^\s,`]+)")
 
 
@@ -223,7 +227,7 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
         return NoSpace(
             f"no space left while {what}", hint="free some space, then run the same command again", context=context
         )
-    if "Hash mismatch" in text:
+    if _CORRUPT.search(text):
         return IntegrityFault(
             f"what the index serves is not what the lock says, while {what}: {packages}",
             hint="use an index that serves the released files: --index-url URL",

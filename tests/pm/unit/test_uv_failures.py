@@ -88,6 +88,13 @@ TAMPERED = (
     + "8" * 64
     + "\n"
 )
+NO_ARCHIVE = (
+    USING
+    + "error: Failed to download `click==8.5.1`\n"
+    + "  cause: Failed to extract archive: click-8.5.1-py3-none-any.whl\n"
+    + "  cause: Invalid zip file structure\n"
+    + "  cause: an upstream reader returned an error: ZIP structure was truncated\n"
+)
 FULL = (
     USING
     + "error: Failed to download `click==8.5.1`\n"
@@ -155,6 +162,12 @@ CASES: dict[str, tuple[str, Network, type[PerdureError], str]] = {
     "tampered": (
         TAMPERED,
         MIRROR,
+        IntegrityFault,
+        "what the index serves is not what the lock says, while installing packages: click==8.5.1",
+    ),
+    "no archive any more": (
+        NO_ARCHIVE,
+        ONLINE,
         IntegrityFault,
         "what the index serves is not what the lock says, while installing packages: click==8.5.1",
     ),
