@@ -9,6 +9,7 @@ Invariant: archive-stays-inside.
 from __future__ import annotations
 
 import os
+import posixpath
 import shutil
 import stat
 import tarfile
@@ -82,10 +83,13 @@ class _Tree:
 
     def add_link(self, name: str, points_to: str) -> None:
         path = self._fresh(name)
-        if points_to.startswith("/") or "\\" in points_to or "\0" in points_to or not points_to:
+        own = "/".join(_split(name))
+        meant = posixpath.normpath(posixpath.join(posixpath.dirname(own), points_to))
+        # By its words here; by what is really there when everything is unpacked.
+        if not points_to or meant.startswith(("/", "..")) or "\\" in points_to or "\0" in points_to:
             raise _refused(name, "a link that leads out of the archive")
         path.symlink_to(points_to)
-        self._links.add("/".join(_split(name)))
+        self._links.add(own)
 
     def add_hard_link(self, name: str, other: str) -> None:
         key = "/".join(_split(other))
