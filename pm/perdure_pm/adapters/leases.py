@@ -1,4 +1,4 @@
-"""Whether a process still runs from a generation.
+"""Which generations processes still run from.
 
 Owns: trying the kernel lock on a generation's `lease`, and looking through the processes for those that hold none (a
 child that closed its descriptors, or a program that is not Python). Does not own: what is done about it.
@@ -10,7 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from perdure_pm.adapters.occupants import Occupant, find_occupants
+from perdure_pm.adapters.occupants import Occupant, find_occupied
+from perdure_pm.store.layout import Layout
 
 
 def is_leased(generation: Path) -> bool:
@@ -32,6 +33,6 @@ def is_leased(generation: Path) -> bool:
     return False
 
 
-def find_users(generation: Path) -> list[Occupant]:
-    """Return the processes that run from the generation, as far as the platform tells; the lease may know of more."""
-    return find_occupants(generation)
+def find_users(layout: Layout) -> dict[str, list[Occupant]]:
+    """Return the processes that run from each generation, as far as the platform tells; a lease may know of more."""
+    return find_occupied(layout.generations)

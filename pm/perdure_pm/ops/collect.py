@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure_pm.adapters.leases import find_users, is_leased
+from perdure_pm.adapters.occupants import find_occupants
 from perdure_pm.model.errors import IntegrityFault, PerdureError
 from perdure_pm.model.retention import NEWEST, YOUNG, Candidate, decide_kept
 from perdure_pm.ops.arguments import read_number
@@ -73,6 +74,7 @@ def plan_collection(
     layout: Layout, generations: list[Generation], *, now: datetime, newest: int = NEWEST
 ) -> dict[str, tuple[str, ...]]:
     """Return the reasons to keep each generation, from what the disk and the processes say now."""
+    used = find_users(layout)
     current: set[str] = set()
     previous: set[str] = set()
     deselected: dict[str, datetime] = {}
@@ -103,7 +105,7 @@ def plan_collection(
             leased=[
                 generation.identity
                 for generation in generations
-                if is_leased(generation.path) or find_users(generation.path)
+                if generation.identity in used or is_leased(generation.path)
             ],
             now=now,
             newest=newest,
@@ -172,7 +174,7 @@ def _collect_runtimes(context: Context, left: list[str]) -> list[str]:
     gone = []
     now = context.clock().timestamp()
     for path in others[1:]:
-        if now - path.stat().st_mtime > YOUNG.total_seconds() and not find_users(path):
+        if now - path.stat().st_mtime > YOUNG.total_seconds() and not find_occupants(path):
             left += _discard(context, path)
             gone.append(path.name)
     return gone

@@ -60,10 +60,10 @@ from perdure_pm.ops.intent import (
     write_pending,
 )
 from perdure_pm.ops.launchers import write_host_launchers
+from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.ops.packages_of import compare_packages, recorded_versions, resolved_versions
 from perdure_pm.ops.release import PLUGIN_GROUP, Plugin, Release
 from perdure_pm.ops.resolve import Resolution, resolve
-from perdure_pm.ops.rollback import find_obligations
 from perdure_pm.ops.runtime import choose_interpreter, find_interpreter
 from perdure_pm.ops.selection import Selection, parse_selection
 from perdure_pm.ops.soundness import find_damage
@@ -248,7 +248,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     return Outcome(
         status="ok",
         data={"generation": identity, "plan": plan, "reused": sealed is not None},
-        obligations=(*notices, *find_obligations(current)),
+        obligations=(*notices, *find_obligations(context)),
     )
 
 
@@ -280,7 +280,11 @@ def _answer_noop(
         source = Path(change.checkout).resolve() if change.checkout is not None else None
         write_host(context, intent, wanted.release.name, source)
     plan = {"changes": False, "from": current.identity, "packages": [], "profile": context.profile}
-    return Outcome(status="noop", data={"generation": current.identity, "plan": plan}, obligations=notices)
+    return Outcome(
+        status="noop",
+        data={"generation": current.identity, "plan": plan},
+        obligations=(*notices, *find_obligations(context)),
+    )
 
 
 def _intent_text(intent: Intent, change: Change, wanted: Wanted) -> str:

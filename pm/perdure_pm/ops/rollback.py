@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from perdure_pm.adapters.leases import find_users
 from perdure_pm.model.errors import NothingInstalled, UsageFault
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.intent import align_profile, finish_pending
 from perdure_pm.ops.launchers import write_host_launchers
+from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.ops.soundness import require_sound
 from perdure_pm.store.generations import Generation, current_generation, find_generation, load_generation
 from perdure_pm.store.history import Selection, append_selection, load_history
@@ -53,7 +53,7 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
     before = current_generation(layout, context.profile)
     data: dict[str, Any] = {"generation": target.identity, "from": None if before is None else before.identity}
     if before is not None and before.identity == target.identity:
-        return Outcome(status="noop", data=data, obligations=notices)
+        return Outcome(status="noop", data=data, obligations=(*find_obligations(context), *notices))
     require_sound(layout, target)
     if context.dry_run:
         return Outcome(status="ok", data={**data, "dry_run": True})
@@ -68,17 +68,7 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
     write_host_launchers(context.filesystem, layout, list(target.record["host"]["commands"]))
     notices = (*notices, *finish_pending(context))
     context.reporter.callback("rolled_back", {"profile": context.profile, **data})
-    return Outcome(status="ok", data=data, obligations=(*find_obligations(before), *notices))
-
-
-def find_obligations(before: Generation | None) -> tuple[str, ...]:
-    """Return what is left for a person after a selection moved away from `before`."""
-    users = [] if before is None else find_users(before.path)
-    if before is None or not users:
-        return ()
-    processes = ", ".join(str(user.pid) for user in users)
-    said = "1 process still runs" if len(users) == 1 else f"{len(users)} processes still run"
-    return (f"{said} {before.identity}: restart {'it' if len(users) == 1 else 'them'} ({processes})",)
+    return Outcome(status="ok", data=data, obligations=(*find_obligations(context), *notices))
 
 
 def _find_previous(context: Context) -> Generation:

@@ -1,0 +1,28 @@
+"""What an operation could not finish itself: processes that still run from a generation which is not selected any more.
+
+Owns: finding them. Does not own: the receipt that carries them. They are looked for anew at the end of every operation, so
+later receipts carry an obligation until the last process is gone, and none outlives its reason.
+"""
+
+from __future__ import annotations
+
+from perdure_pm.adapters.leases import find_users
+from perdure_pm.ops.context import Context
+from perdure_pm.store.pointer import list_profiles, load_pointer
+
+SHOWN = 5
+"""How many processes are named one by one."""
+
+
+def find_obligations(context: Context) -> tuple[str, ...]:
+    """Return a sentence for each generation that runs and is selected by no profile."""
+    layout = context.layout
+    selected = {load_pointer(layout, profile) for profile in list_profiles(layout)}
+    said = []
+    for identity, users in sorted(find_users(layout).items()):
+        if identity in selected:
+            continue
+        numbers = ", ".join(str(user.pid) for user in users[:SHOWN]) + (", …" if len(users) > SHOWN else "")
+        what = "1 process still runs" if len(users) == 1 else f"{len(users)} processes still run"
+        said.append(f"{what} {identity}: restart {'it' if len(users) == 1 else 'them'} ({numbers})")
+    return tuple(said)
