@@ -192,9 +192,8 @@ class Client:
             PerdureError: whatever the operation raised, of the same class.
             Exception: the built-in exception that the operation raised, or the very object that a callback raised.
         """
-        known = self._operations
-        if operation not in known:
-            raise KeyError(f"unknown operation {operation!r}; there are {', '.join(sorted(known))}")
+        if operation not in self._operations:
+            raise KeyError(f"unknown operation {operation!r}; there are {', '.join(sorted(self._operations))}")
         callbacks = dict(callbacks or {})
         for name in callbacks:
             if name not in wire.CALLBACK_NAMES:
@@ -430,8 +429,7 @@ class _Conversation:
                     continue
                 with contextlib.suppress(PerdureError):
                     kinds = [frame["type"] for frame in self._decoder.feed(chunk)]
-                    if "committed" in kinds and not self._committed:
-                        self._committed = True
+                    self._committed = self._committed or "committed" in kinds
                     if self._committed:
                         until = time.monotonic() + (self._request["idle_deadline"] or wire.IDLE_DEADLINE)
 

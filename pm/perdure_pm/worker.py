@@ -6,8 +6,9 @@ operations exist or do (composition, ops), nor the form of frames (wire).
 
 Before the commit anything may end the operation, after it nothing does. An operation is ended by an exception in the
 main thread, so that `finally` blocks run and children die as trees; where the main thread does not come back, a
-watchdog closes the receipt and ends the process. Invariants: worker-stdout-private, worker-cancel-before-commit-only,
-worker-dies-with-caller, receipt-before-work, worker-leaves-no-process.
+watchdog closes the receipt and ends the process. More than 500 lines, because every way to end an operation must be
+read against every other: they meet in a few lines of state. Invariants: worker-stdout-private,
+worker-cancel-before-commit-only, worker-dies-with-caller, receipt-before-work, worker-leaves-no-process.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from typing import Any
 
 from perdure_pm.adapters import archives, download
 from perdure_pm.adapters.interpreter import target_name
-from perdure_pm.adapters.mutex import held
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import LazyInstallRefused, RegistrationInvalid, UsageFault
 from perdure_pm.model.registration import (
@@ -33,6 +32,7 @@ from perdure_pm.model.registration import (
 )
 from perdure_pm.ops.build import build_tool_environment
 from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.launchers import write_command_launcher
 from perdure_pm.ops.runtime import choose_interpreter, ensure_uv, seed_source
 from perdure_pm.store.layout import Layout, environment_scripts, relative_to_home
@@ -82,7 +82,7 @@ def install_packages(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     if unknown:
         raise UsageFault(f"package-install takes packages, not {', '.join(unknown)}")
     layout = context.layout
-    with held(layout, "package-install", wait=context.wait, on_wait=lambda holder: _tell_wait(context, holder)):
+    with exclusive(context, "package-install"):
         packages, absent = _choose(context)
         for package in packages:
             _refuse_taken_commands(layout, package)
@@ -306,7 +306,3 @@ def _make_uv(context: Context) -> Uv:
     lock = seed_source(context.layout) / "pm" / "uv.lock"
     binary = ensure_uv(context.layout, context.filesystem, context.reporter, lock=lock, network=context.network)
     return Uv(binary, context.layout, context.network, context.environ, on_tick=context.reporter.heartbeat)
-
-
-def _tell_wait(context: Context, holder: str) -> None:
-    context.reporter.progress("mutex", f"waiting for another operation: {holder}")
