@@ -1,8 +1,8 @@
 """Which processes run from a directory.
 
-Owns: looking through /proc, at what is executed, mapped, worked in or named on the command line: a venv's `exe` is the base
-interpreter, so one of these alone is not enough. Does not own: what is done about them. Elsewhere than on Linux nothing
-is found, and that is said.
+Owns: looking through /proc, at what is executed, mapped, worked in or named on the command line: a venv's `exe` is the
+base interpreter, so one of these alone is not enough. Does not own: what is done about them. Elsewhere than on Linux
+nothing is found, and that is said.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an operation could not finish itself: processes that still run from a generation which is not selected any more.
 
-Owns: finding them. Does not own: the receipt that carries them. They are looked for anew at the end of every operation, so
-later receipts carry an obligation until the last process is gone, and none outlives its reason.
+Owns: finding them. Does not own: the receipt that carries them. They are looked for anew at the end of every operation,
+so later receipts carry an obligation until the last process is gone, and none outlives its reason.
 """
 
 from __future__ import annotations
