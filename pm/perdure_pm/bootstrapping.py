@@ -16,7 +16,6 @@ import re
 import signal
 import sys
 import traceback
-import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -318,7 +317,7 @@ class Bootstrap:
         now = datetime.now(timezone.utc)
         writer = receipts.Writer(os.getpid(), boot_id(), process_start(os.getpid()))
         receipt = receipts.open_receipt(
-            self.filesystem, self.layout, operation="rescue", correlation=uuid.uuid4().hex, writer=writer, now=now
+            self.filesystem, self.layout, operation="rescue", correlation=os.urandom(16).hex(), writer=writer, now=now
         )
         receipts.finish(self.filesystem, self.layout, receipt, status="failed", data={}, error=error.to_json(), now=now)
 

@@ -17,7 +17,6 @@ import os
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,8 +214,8 @@ class Client:
         _refuse_cancelled(cancellation)
         request = {
             "v": wire.VERSION,
-            "id": uuid.uuid4().hex,
-            "correlation": correlation if correlation is not None else uuid.uuid4().hex,
+            "id": os.urandom(16).hex(),
+            "correlation": correlation if correlation is not None else os.urandom(16).hex(),
             "operation": operation,
             "arguments": arguments,
             "deadline": deadline,

@@ -13,7 +13,6 @@ worker-cancel-before-commit-only, worker-dies-with-caller, receipt-before-work, 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import queue
@@ -36,6 +35,7 @@ from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.model.errors import (
     EXIT_DONE,
     EXIT_INTERNAL,
+    EXIT_USAGE,
     DeadlineExceeded,
     InternalFault,
     OperationCancelled,
@@ -556,9 +556,11 @@ def main(
         make_context: the factory, in the place of composition's.
         patience: see `Ending`.
     """
-    parser = argparse.ArgumentParser(prog="perdure_pm.worker", description="PM's worker: started by PM's client.")
-    parser.add_argument("--home", type=Path, required=True)
-    layout = Layout(parser.parse_args(arguments).home)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if len(words) != 2 or words[0] != "--home":  # not argparse, whose import takes longer than a worker's start should
+        sys.stderr.write("usage: python -I -m perdure_pm.worker --home DIR   (PM's client starts it)\n")
+        return EXIT_USAGE
+    layout = Layout(Path(words[1]))
     # Before anything else is imported: what prints on import must not print into the protocol.
     channel = Channel.claim()
     if operations is None or make_context is None:

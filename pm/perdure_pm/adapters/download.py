@@ -26,7 +26,7 @@ from typing import TypeVar
 from perdure_pm.adapters.filesystem import explained
 from perdure_pm.model.errors import ArtefactMissing, IntegrityFault, NetworkUnreachable, PerdureError
 from perdure_pm.model.lock_view import Artefact
-from perdure_pm.model.network import Network
+from perdure_pm.model.network import NETWORK_HINT, Network, public_address
 
 Answer = TypeVar("Answer")
 
@@ -34,10 +34,6 @@ TIMEOUT_SECONDS = 20.0
 """The longest silence of a server: with every attempt, a network that swallows everything is told in about a minute."""
 ATTEMPTS = 3
 CHUNK_BYTES = 1 << 16
-NETWORK_HINT = (
-    "check the connection, or name a way: --index-url URL, --proxy URL, --certificate FILE, or --wheelhouse DIR "
-    "for a machine without network"
-)
 
 
 def fetch(
@@ -273,11 +269,3 @@ def _explained(url: str) -> Iterator[None]:
             context={"url": address},
             retry="after-change" if distrusted else None,
         ) from error
-
-
-def public_address(url: str) -> str:
-    """Return `url` without the password that a mirror's address may hold."""
-    parts = urllib.parse.urlsplit(url)
-    if "@" not in parts.netloc:
-        return url
-    return urllib.parse.urlunsplit(parts._replace(netloc="***@" + parts.netloc.rpartition("@")[2]))

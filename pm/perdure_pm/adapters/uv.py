@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from perdure_pm.adapters.download import NETWORK_HINT, public_address
 from perdure_pm.adapters.processes import Completed, run
 from perdure_pm.model.errors import (
     ArtefactMissing,
@@ -26,7 +25,7 @@ from perdure_pm.model.errors import (
     NoSpace,
     PerdureError,
 )
-from perdure_pm.model.network import Network
+from perdure_pm.model.network import NETWORK_HINT, Network, public_address
 from perdure_pm.store.layout import Layout, environment_python
 
 PASSED = frozenset(

@@ -8,6 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+NETWORK_HINT = (
+    "check the connection, or name a way: --index-url URL, --proxy URL, --certificate FILE, or --wheelhouse DIR "
+    "for a machine without network"
+)
+"""What helps when nothing can be reached."""
+
 
 @dataclass(frozen=True)
 class Network:
@@ -30,3 +36,13 @@ class Network:
     def fetches(self) -> bool:
         """Whether anything may be fetched over a network."""
         return not self.offline and self.wheelhouse is None
+
+
+def public_address(url: str) -> str:
+    """Return `url` without the password that a mirror's address may hold."""
+    import urllib.parse  # only here: it takes 10 ms to import
+
+    parts = urllib.parse.urlsplit(url)
+    if "@" not in parts.netloc:
+        return url
+    return urllib.parse.urlunsplit(parts._replace(netloc="***@" + parts.netloc.rpartition("@")[2]))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perdure_pm.adapters import archives, download
+from perdure_pm.adapters import archives
 from perdure_pm.adapters.interpreter import target_name
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import LazyInstallRefused, RegistrationInvalid, UsageFault
@@ -269,6 +269,8 @@ def _fetch_archive(context: Context, package: _Package, artefact: RegisteredArte
     url = artefact.url if artefact.url is not None else Path(artefact.path or "").as_uri()
     context.reporter.progress("packages", f"fetching {registration.name} {registration.version}")
     archive = building / "archive"
+    from perdure_pm.adapters import download  # only here: http takes 20 ms to import
+
     report = _fetch_reporter(context, registration)
     download.fetch(url, archive, sha256=artefact.sha256, network=context.network, on_progress=report)
     context.reporter.progress("packages", f"unpacking {registration.name} {registration.version}")

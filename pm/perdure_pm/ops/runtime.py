@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 from perdure_pm import __version__, ports
-from perdure_pm.adapters import download
 from perdure_pm.adapters.interpreter import (
     MINIMUM,
     Interpreter,
@@ -239,6 +238,8 @@ def ensure_uv(
         origin = json.loads(receipt.read_bytes())
         if origin["wheel"] == artefact.sha256 and origin["sha256"] == hash_file(binary):
             return binary
+    from perdure_pm.adapters import download  # only here: http takes 20 ms to import, and is needed once
+
     reporter.progress("uv", f"fetching uv {tool.version}")
     filesystem.make_directories(layout.scratch)
     wheel = layout.scratch / f"{secrets.token_hex(6)}-{artefact.name}"

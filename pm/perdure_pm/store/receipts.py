@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timezone
@@ -84,7 +83,7 @@ def open_receipt(
         HomeUnusable, NoSpace: it cannot be written; then the operation must not begin.
     """
     receipt = Receipt(
-        id=uuid.uuid4().hex,
+        id=os.urandom(16).hex(),
         operation=operation,
         correlation=correlation,
         started=stamp(now),
