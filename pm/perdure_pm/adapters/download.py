@@ -14,7 +14,6 @@ import http.client
 import json
 import netrc
 import os
-import secrets
 import time
 import urllib.error
 import urllib.parse
@@ -207,7 +206,7 @@ def _opener(network: Network) -> urllib.request.OpenerDirector:
 def _fetch_once(
     url: str, target: Path, sha256: str, network: Network, on_progress: Callable[[int, int | None], None]
 ) -> None:
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+    temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.part")
     digest = hashlib.sha256()
     done = 0
     try:

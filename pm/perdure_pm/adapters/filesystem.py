@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import secrets
 import shutil
 import stat
 import sys
@@ -30,7 +29,7 @@ class LocalFilesystem:
     def write_durable(self, path: Path, data: bytes, *, mode: int = 0o644) -> None:
         # A link is written through: a config.yaml that lives in a dotfiles tree stays a link.
         target = Path(os.path.realpath(path)) if path.is_symlink() else path
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+        temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
         with explained(path):
             try:
                 handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +70,7 @@ def build_wheels(
     filesystem.make_directories(target)
     wheels = []
     for source in sources:
-        scratch = layout.scratch / f"wheel-{secrets.token_hex(6)}"
+        scratch = layout.scratch / f"wheel-{os.urandom(6).hex()}"
         filesystem.make_directories(scratch)
         try:
             built = uv.build_wheel(source, scratch, python)

@@ -7,7 +7,6 @@ generation, a running process's and a young one never go; one undeletable file s
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -128,7 +127,7 @@ def _discard(context: Context, path: Path) -> list[str]:
     """
     layout, filesystem = context.layout, context.filesystem
     filesystem.make_directories(layout.trash)
-    target = layout.trash / f"{path.name}.{secrets.token_hex(4)}"
+    target = layout.trash / f"{path.name}.{os.urandom(4).hex()}"
     try:
         os.chmod(path, 0o755)
         filesystem.rename(path, target)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -214,7 +214,7 @@ def _realise(context: Context, package: _Package) -> None:
     """Have the package's directory, built beside it and renamed; what lay there incomplete goes to the trash."""
     layout, filesystem, registration = context.layout, context.filesystem, package.registration
     filesystem.make_directories(layout.packages)
-    building = layout.packages / f"{UNFINISHED}{secrets.token_hex(6)}"
+    building = layout.packages / f"{UNFINISHED}{os.urandom(6).hex()}"
     filesystem.make_directories(building)
     try:
         if package.artefact is not None:
@@ -256,7 +256,7 @@ def _realise(context: Context, package: _Package) -> None:
         if package.path.exists():
             filesystem.make_directories(layout.trash)
             package.path.chmod(0o755)  # a directory gives up its name only to one who may write it
-            filesystem.rename(package.path, layout.trash / f"{package.path.name}-{secrets.token_hex(6)}")
+            filesystem.rename(package.path, layout.trash / f"{package.path.name}-{os.urandom(6).hex()}")
         # A crash before this line leaves garbage that the next call removes; after it, a package without a launcher.
         filesystem.rename(building, package.path)
     except BaseException:

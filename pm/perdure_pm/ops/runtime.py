@@ -17,7 +17,6 @@ import json
 import os
 import platform
 import re
-import secrets
 import shutil
 import stat
 import sys
@@ -242,7 +241,7 @@ def ensure_uv(
 
     reporter.progress("uv", f"fetching uv {tool.version}")
     filesystem.make_directories(layout.scratch)
-    wheel = layout.scratch / f"{secrets.token_hex(6)}-{artefact.name}"
+    wheel = layout.scratch / f"{os.urandom(6).hex()}-{artefact.name}"
     try:
         download.obtain(
             artefact,
@@ -402,7 +401,7 @@ def _write_seed(layout: Layout, filesystem: ports.Filesystem, source: Path, inpu
     if target != source and (not target.is_dir() or hash_tree(_seed_members(target)) != inputs["sources"]):
         if target.exists():
             filesystem.remove_tree(target)
-        building = layout.seeds / f".{name}-{secrets.token_hex(4)}"
+        building = layout.seeds / f".{name}-{os.urandom(4).hex()}"
         for member, path in _seed_members(source).items():
             files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
             for file in files:
