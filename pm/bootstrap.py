@@ -18,7 +18,12 @@ if sys.version_info < (3, 9):  # noqa: UP036 - this file is what an older Python
 sys.dont_write_bytecode = True  # a seed is read-only, and a checkout is not the place for what root may leave behind
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from perdure_pm.bootstrapping import main  # noqa: E402 - found only through the line above
+try:
+    from perdure_pm.bootstrapping import main
+except Exception as error:  # noqa: BLE001 - whatever a damaged file raises; there is nothing else to say it with
+    sys.stderr.write("error: the files beside %s are damaged: %s\n" % (os.path.abspath(__file__), error))  # noqa: UP031
+    sys.stderr.write("  try: python3 pm/bootstrap.py up   (in a complete checkout of Perdure)\n")
+    sys.exit(8)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -109,8 +109,10 @@ class Bootstrap:
         self.layout = Layout(resolve_home(Path(str(home)) if home else default_home(os.environ)))
         self.network: Network = settings.network_of(values)
         self.python = str(values["python"]) if values["python"] else None
-        self.json = values["json"] is True
-        self.no_lazy = values["no-lazy"] is True
+        # What a launcher was asked in front of a `--` counts for its rescue too.
+        asked = options.arguments[: (*options.arguments, "--").index("--")] if options.verb == "rescue" else ()
+        self.json = values["json"] is True or "--json" in asked
+        self.no_lazy = values["no-lazy"] is True or "--no-lazy" in asked
         self.wait = values["no-wait"] is not True
         self.values = values
         self.source = Path(__file__).resolve().parent.parent.parent
@@ -209,11 +211,9 @@ class Bootstrap:
         """Rebuild PM's runtime for a launcher that cannot start it, then do what was asked."""
         check_home(self.layout)
         arguments = list(self.options.arguments)
-        self.json = self.json or "--json" in arguments
         words = tuple(arguments[place] for place in _places(arguments))
         explicit = any(words[: len(verb)] == verb for verb in EXPLICIT)
-        asked = "--no-lazy" in arguments or self.no_lazy
-        if not explicit and not lazy_allowed(self.layout, os.environ, no_lazy=asked):
+        if not explicit and not lazy_allowed(self.layout, os.environ, no_lazy=self.no_lazy):
             refusal = LazyInstallRefused(
                 "PM's runtime must be rebuilt before it can do that, and lazy installs are off",
                 hint=f'"{self.layout.bin / "perdure-pm"}" self rebuild',
@@ -222,8 +222,11 @@ class Bootstrap:
             self._leave_receipt(refusal)
             raise refusal
         with held(self.layout, "rescue", wait=self.wait, on_wait=self._tell_wait):
-            runtime = runtimes.find_usable_runtime(self.layout, source=self.source, python=self.python)
-            runtime = runtime or self._build_runtime()
+            # Another process may have rebuilt it meanwhile; bytes are looked at, for sizes were no reason to come here.
+            runtime = (
+                runtimes.find_usable_runtime(self.layout, source=self.source, python=self.python, thorough=True)
+                or self._build_runtime()
+            )
         self._hand_over(runtime, arguments)
 
     # steps
@@ -319,7 +322,9 @@ class Bootstrap:
         receipt = receipts.open_receipt(
             self.filesystem, self.layout, operation="rescue", correlation=os.urandom(16).hex(), writer=writer, now=now
         )
-        receipts.finish(self.filesystem, self.layout, receipt, status="failed", data={}, error=error.to_json(), now=now)
+        receipts.finish(
+            self.filesystem, self.layout, receipt, status="refused", data={}, error=error.to_json(), now=now
+        )
 
     def _finish(self, exit_code: int, data: dict[str, Any], errors: list[dict[str, Any]]) -> int:
         status = "ok" if exit_code == 0 else "refused" if exit_code == EXIT_REFUSED else "failed"

@@ -27,6 +27,7 @@ from perdure_pm.ops.rollback import rollback
 from perdure_pm.ops.self_rebuild import rebuild_self
 from perdure_pm.ops.trial import confirm, judge_start
 from perdure_pm.store.config import load_home_config
+from perdure_pm.store.generations import current_generation
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.policy import lazy_allowed
 
@@ -99,9 +100,14 @@ def make_context(layout: Layout, request: Request, reporter: ports.Reporter) -> 
         profile=str(values["profile"]),
         correlation=request.correlation,
         python=None if values["python"] is None else str(values["python"]),
-        packages=parse_registrations(list(request.packages)),
+        packages=parse_registrations(list(request.packages), reserved=_host_commands(layout, str(values["profile"]))),
         lazy=request.arguments.get("lazy") is True,
         lazy_allowed=lazy_allowed(layout, os.environ, no_lazy=no_lazy),
         wait=values["no-wait"] is not True,
         dry_run=values["dry-run"] is True,
     )
+
+
+def _host_commands(layout: Layout, profile: str) -> list[str]:
+    current = current_generation(layout, profile)
+    return [] if current is None else list(current.record["host"]["commands"])

@@ -25,6 +25,7 @@ else:
     import fcntl
 
 POLL_SECONDS = 0.05
+TELL_SECONDS = 1.0
 
 
 @contextlib.contextmanager
@@ -35,7 +36,9 @@ def held(
     wait: bool = True,
     on_wait: Callable[[str], None] = lambda _holder: None,
 ) -> Iterator[None]:
-    """Hold the home's mutex; `on_wait` is called once with the holder's description when it is not free at once.
+    """Hold the home's mutex.
+
+    While it is not free, `on_wait` is called with the holder's description, every second anew: a wait is no silence.
 
     Raises:
         Busy: `wait` is false and another process holds it.
@@ -64,7 +67,7 @@ def held(
 
 def _take(layout: Layout, *, wait: bool, on_wait: Callable[[str], None]) -> int:
     """Return an open descriptor that holds the lock of the file that stands at the mutex's path now."""
-    told = False
+    tell_at = 0.0
     while True:
         with explained(layout.mutex):
             handle = os.open(layout.mutex, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
@@ -77,9 +80,9 @@ def _take(layout: Layout, *, wait: bool, on_wait: Callable[[str], None]) -> int:
                         hint="run the same command without --no-wait to wait for it",
                         context={"holder": holder},
                     )
-                if not told:
+                if time.monotonic() >= tell_at:
                     on_wait(holder)
-                    told = True
+                    tell_at = time.monotonic() + TELL_SECONDS
                 time.sleep(POLL_SECONDS)
             # An uninstall that was waited for took the file away: its lock protects nothing any more.
             if _is_at(handle, layout.mutex):

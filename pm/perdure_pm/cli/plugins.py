@@ -44,15 +44,15 @@ def plugin_remove(session: Session, names: tuple[str, ...]) -> Answer:
 @click.pass_obj
 def plugin_list(session: Session) -> Answer:
     """Show the profile's plugins, and whether the selected generation runs them."""
+    from perdure_pm.model.requirement import requirement_name
     from perdure_pm.ops.chronicle import read_plugins
-    from perdure_pm.ops.selection import entry_name
 
     data = read_plugins(session.layout, session.profile)
     shown = data["wanted"] or data["runs"]
     rows = [
         [
             entry,
-            data["versions"].get(entry_name(entry), ""),
+            data["versions"].get(requirement_name(entry), ""),
             "runs" if entry in data["runs"] else "not installed yet",
         ]
         for entry in shown

@@ -8,11 +8,13 @@ nobody knows is reported and kept.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perdure_pm.model.errors import ConfigInvalid, UsageFault
-from perdure_pm.model.identity import is_distribution_name, normalise_distribution
+from perdure_pm.model.identity import is_distribution_name
+from perdure_pm.model.requirement import find_requirement_problem, requirement_name
 
 SCHEMA = 1
 
@@ -30,7 +32,7 @@ class Key:
     name: str
     """Dotted."""
     kind: str
-    """boolean, text, url, path, place (a path or a URL), distribution, distributions (a list) or schema."""
+    """boolean, text, url, path, place (a path or a URL), distribution, requirements (a list) or schema."""
     meaning: str
     default: bool | str | None = None
 
@@ -38,6 +40,9 @@ class Key:
     def place(self) -> Place:
         return tuple(self.name.split("."))
 
+
+_BETWEEN = re.compile(r",(?![^\[]*\])(?=\s*[A-Za-z0-9])")
+"""The comma between two requirements on a command line; those inside of one stand before a sign, or in brackets."""
 
 _SCHEMA_KEY = Key(name="schema", kind="schema", meaning="the form of this file; always 1")
 
@@ -62,7 +67,7 @@ HOME_KEYS: tuple[Key, ...] = (
 
 PROFILE_KEYS: tuple[Key, ...] = (
     _SCHEMA_KEY,
-    Key(name="plugins", kind="distributions", meaning="the plugins of this profile, in load order"),
+    Key(name="plugins", kind="requirements", meaning="the plugins of this profile, in load order"),
 )
 """The keys of profiles/<name>/config.yaml."""
 
@@ -165,8 +170,8 @@ def parse_typed(key: Key, text: str) -> Typed:
     value: Typed = text
     if key.kind == "boolean":
         value = {"true": True, "false": False}.get(text, text)
-    elif key.kind == "distributions":
-        value = [entry.strip() for entry in text.split(",") if entry.strip()]
+    elif key.kind == "requirements":
+        value = [entry.strip(" ,") for entry in _BETWEEN.split(text) if entry.strip(" ,")]
     problems = [message for _, message in _find_problems(key, value, key.place)]
     if key.kind == "schema":
         problems = ["is not to be changed"]
@@ -268,7 +273,7 @@ def _find_problems(key: Key, value: object, place: Place) -> Iterator[tuple[Plac
     elif key.kind == "schema":
         if value != SCHEMA or isinstance(value, bool):
             yield place, f"must be {SCHEMA}, is {_describe(value)}; another form needs another version of PM"
-    elif key.kind == "distributions":
+    elif key.kind == "requirements":
         yield from _find_list_problems(value, place)
     elif value is not None:
         message = _find_text_problem(key.kind, value)
@@ -280,14 +285,14 @@ def _find_list_problems(value: object, place: Place) -> Iterator[tuple[Place, st
     if value is None:
         return
     if not isinstance(value, list):
-        yield place, f"must be a list of names, is {_describe(value)}"
+        yield place, f"must be a list of requirements, is {_describe(value)}"
         return
     seen: dict[str, int] = {}
     for index, entry in enumerate(value):
-        message = _find_text_problem("distribution", entry)
+        message = _find_text_problem("requirement", entry)
         if message:
             yield (*place, index), message
-        elif (first := seen.setdefault(normalise_distribution(str(entry)), index)) != index:
+        elif (first := seen.setdefault(requirement_name(str(entry)), index)) != index:
             yield (*place, index), f"names {entry} again, which is {dotted((*place, first))}"
 
 
@@ -298,6 +303,8 @@ def _find_text_problem(kind: str, value: object) -> str | None:
         return f"must not be {_describe(value)}"
     if kind == "distribution" and not is_distribution_name(value):
         return f"must be a distribution's name, is {_describe(value)}"
+    if kind == "requirement":
+        return find_requirement_problem(value)
     if kind == "url" and "://" not in value:
         return f"must be a URL with its scheme, such as http://, is {_describe(value)}"
     return None

@@ -19,7 +19,7 @@ from pathlib import Path
 from perdure_pm import ports
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.errors import IntegrityFault
+from perdure_pm.model.errors import ArtefactMissing, IntegrityFault
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.store.inventory import (
     Finding,
@@ -212,7 +212,7 @@ def build_tool_environment(
     text = f'[project]\nname = "tool"\nversion = "0"\ndependencies = [{json.dumps(requirement)}]\n'
     filesystem.write_durable(project / "pyproject.toml", f"{text}[tool.uv]\npackage = false\n".encode())
     uv.lock(project, python)
-    blocks = split_requirements(uv.export(project, python))
+    blocks = split_requirements(add_wheelhouse_hashes(uv.export(project, python), uv.network.wheelhouse))
     name = normalise_distribution(requirement.partition("==")[0])
     if hashes:
         kept = [value for value in sorted(hashes) if f"--hash={value}" in blocks.get(name, "")]
@@ -224,6 +224,39 @@ def build_tool_environment(
             )
         blocks[name] = " ".join([requirement, *(f"--hash={value}" for value in kept)]) + "\n"
     build_environment(uv, filesystem, environment=environment, python=python, requirements="".join(blocks.values()))
+
+
+def add_wheelhouse_hashes(requirements: str, wheelhouse: Path | None) -> str:
+    """Return `requirements` with the hashes of the wheelhouse's own files where a lock made from it has none.
+
+    uv locks files of a directory by their paths alone. What was resolved is what lies there now; the hash makes it that
+    in the record, too.
+
+    Raises:
+        ArtefactMissing: the wheelhouse has no wheel of a requirement without hashes.
+    """
+    if wheelhouse is None:
+        return requirements
+    done = []
+    for name, block in split_requirements(requirements).items():
+        match = _PINNED.match(block)
+        if "--hash=" in block or match is None:
+            done.append(block)
+            continue
+        wheels = [
+            path
+            for path in sorted(wheelhouse.glob("*.whl"))
+            if normalise_distribution(path.name.split("-")[0]) == name and path.name.split("-")[1] == match["version"]
+        ]
+        if not wheels:
+            raise ArtefactMissing(
+                f"the wheelhouse {wheelhouse} has no wheel of {name} {match['version']}",
+                hint=f"put it into {wheelhouse}",
+                context={"package": name, "wheelhouse": str(wheelhouse)},
+            )
+        hashes = " ".join(f"--hash=sha256:{hash_file(path)}" for path in wheels)
+        done += [f"{line.rstrip()} {hashes}\n" for line in block.splitlines() if line.strip()]
+    return "".join(done)
 
 
 def split_requirements(requirements: str) -> dict[str, str]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from perdure_pm.model.config import parse_profile_config
 from perdure_pm.model.errors import IntegrityFault, NothingInstalled
+from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.packages_of import compare_packages, recorded_versions
-from perdure_pm.ops.selection import entry_name
 from perdure_pm.store.config import load_file
 from perdure_pm.store.generations import Generation, find_generation, list_generations, load_current
 from perdure_pm.store.history import FORMAT, load_history
@@ -82,7 +82,7 @@ def read_plugins(layout: Layout, profile: str) -> dict[str, Any]:
         "wanted": wanted,
         "runs": runs,
         "plugins": [] if current is None else current.record["plugins"],
-        "versions": {name: versions[name] for name in map(entry_name, runs) if name in versions},
+        "versions": {name: versions[name] for name in map(requirement_name, runs) if name in versions},
         "in_line": wanted == runs or not file.text.strip(),
     }
 

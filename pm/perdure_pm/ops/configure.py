@@ -10,10 +10,10 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from perdure_pm.adapters.mutex import held
 from perdure_pm.model.config import find_key, parse_typed
 from perdure_pm.model.errors import ConfigChanged, UsageFault
 from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.store.config import is_lazy, load_file, plan_change, save_text
 from perdure_pm.store.policy import mirror_policy
 
@@ -38,7 +38,7 @@ def config_set(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         raise UsageFault("schema is not to be changed", context={"key": key.name})
     layout = context.layout
     path = layout.profile_config(context.profile) if in_profile else layout.config
-    with held(layout, "config-set", wait=context.wait, on_wait=lambda holder: _tell_wait(context, holder)):
+    with exclusive(context, "config-set"):
         file = load_file(layout, path)
         if arguments.get("expected") not in {None, file.digest}:
             raise ConfigChanged(f"{file.document.file} is not the file that was seen", hint="look at it again")
@@ -55,7 +55,3 @@ def config_set(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             now = load_file(layout, path)
             mirror_policy(context.filesystem, layout, lazy=is_lazy(now), config_digest=now.digest)
         return Outcome(status="ok", data=data)
-
-
-def _tell_wait(context: Context, holder: str) -> None:
-    context.reporter.progress("mutex", f"waiting for another operation: {holder}")

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from perdure_pm.model.errors import UsageFault
+from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.arguments import read_duration, read_texts
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.publish import Change, publish
-from perdure_pm.ops.selection import entry_name
 
 
 def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
@@ -26,11 +26,11 @@ def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         ConflictRefused: they do not fit; nothing changed.
         PerdureError: see `publish`.
     """
-    wanted = {entry_name(text): text for text in read_texts(arguments, "requirements")}
+    wanted = {requirement_name(text): text for text in read_texts(arguments, "requirements")}
 
     def add(entries: tuple[str, ...]) -> tuple[str, ...]:
-        there = {entry_name(text) for text in entries}
-        kept = tuple(wanted.get(entry_name(text), text) for text in entries)
+        there = {requirement_name(text) for text in entries}
+        kept = tuple(wanted.get(requirement_name(text), text) for text in entries)
         return kept + tuple(text for name, text in wanted.items() if name not in there)
 
     confirm = read_duration(arguments, "confirm_within")
@@ -48,10 +48,10 @@ def remove_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         UsageFault: one is not in the list; nothing changed.
         PerdureError: see `publish`.
     """
-    gone = [entry_name(text) for text in read_texts(arguments, "names")]
+    gone = [requirement_name(text) for text in read_texts(arguments, "names")]
 
     def remove(entries: tuple[str, ...]) -> tuple[str, ...]:
-        there = {entry_name(text) for text in entries}
+        there = {requirement_name(text) for text in entries}
         missing = [name for name in gone if name not in there]
         if missing:
             raise UsageFault(
@@ -59,6 +59,6 @@ def remove_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
                 hint="perdure-pm plugin list",
                 context={"plugins": sorted(there)},
             )
-        return tuple(text for text in entries if entry_name(text) not in gone)
+        return tuple(text for text in entries if requirement_name(text) not in gone)
 
     return publish(context, Change(operation="plugin-remove", plugins=remove))

@@ -205,6 +205,8 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     if context.dry_run:
         return Outcome(status="ok", data={"plan": plan, "dry_run": True}, obligations=notices)
 
+    text = _intent_text(intent, change, wanted)  # a configuration that cannot take the change is known before a build
+
     # A crash from here to the commit leaves a generation that nothing names, and a note that nothing follows.
     identity = sealed.identity if sealed is not None else f"{next_number(layout)}-{wanted.digest()[:12]}"
     try:
@@ -217,7 +219,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         if not is_unchanged(layout, intent):
             raise _Overtaken
         reporter.callback("before_publish", {**plan, "generation": identity})
-        write_pending(context, intent.profile_file, _intent_text(intent, change, wanted), identity)
+        write_pending(context, intent.profile_file, text, identity)
         if change.confirm_within is not None and current is not None:
             deadline = context.clock() + change.confirm_within
             trial = Trial(generation=identity, previous=current.identity, deadline=deadline)

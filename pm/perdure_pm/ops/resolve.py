@@ -19,7 +19,7 @@ from perdure_pm import ports
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import BuildFailed, ConflictRefused, IntegrityFault
-from perdure_pm.ops.build import Wheel, split_requirements
+from perdure_pm.ops.build import Wheel, add_wheelhouse_hashes, split_requirements
 from perdure_pm.ops.release import Release
 
 _LINE = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)")
@@ -67,7 +67,7 @@ def resolve(
         uv.lock(project, interpreter.path)
     except BuildFailed as failure:
         raise _explain(uv, filesystem, release, requirements, interpreter, folder, failure) from failure
-    exported = split_requirements(uv.export(project, interpreter.path))
+    exported = split_requirements(add_wheelhouse_hashes(uv.export(project, interpreter.path), uv.network.wheelhouse))
     locked = split_requirements(release.requirements)
     _require_law(exported, locked)
     added = {name: block for name, block in exported.items() if name not in locked}

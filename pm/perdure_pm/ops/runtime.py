@@ -49,6 +49,7 @@ from perdure_pm.ops.build import bare_environment, build_environment, build_whee
 from perdure_pm.ops.launchers import write_pm_launcher
 from perdure_pm.store.inventory import (
     FILE_NAME,
+    find_content_changes,
     find_size_changes,
     hash_file,
     hash_tree,
@@ -64,6 +65,7 @@ FALLBACK_PYTHON = "3.13"
 PROJECTS = ("compat", "pm")
 """The source trees that a runtime is built from, below a checkout or a seed."""
 PROBE_SECONDS = 60.0
+_RESEED = 'python3 pm/bootstrap.py --home "{home}" up   (in a checkout of Perdure)'
 _PROBE = (
     "from perdure_pm.cli import main; import perdure_pm.worker, perdure_pm.composition; "
     "import perdure_compat, click, packaging, rich, ruamel.yaml"
@@ -110,10 +112,13 @@ def load_runtime(layout: Layout) -> Runtime | None:
     return Runtime(identity, path, record)
 
 
-def find_runtime_problem(runtime: Runtime) -> str:
-    """Return what is wrong with a runtime's files, by size, or an empty string."""
+def find_runtime_problem(runtime: Runtime, *, thorough: bool = False) -> str:
+    """Return what is wrong with a runtime's files, by size or, when `thorough`, by contents, or an empty string."""
     try:
-        findings = find_size_changes(runtime.path, load_inventory(runtime.path / FILE_NAME))
+        inventory = load_inventory(runtime.path / FILE_NAME)
+        findings = find_size_changes(runtime.path, inventory)
+        if thorough and not findings:
+            findings = find_content_changes(runtime.path, inventory)
     except PerdureError as error:
         return error.summary
     if findings:
@@ -127,7 +132,9 @@ def is_current(layout: Layout) -> bool:
     return runtime is not None and not find_runtime_problem(runtime)
 
 
-def find_usable_runtime(layout: Layout, *, source: Path, python: str | None = None) -> Runtime | None:
+def find_usable_runtime(
+    layout: Layout, *, source: Path, python: str | None = None, thorough: bool = False
+) -> Runtime | None:
     """Return the selected runtime if it is sound and what `source` would build, else None. Nothing is written or made.
 
     Args:
@@ -135,18 +142,19 @@ def find_usable_runtime(layout: Layout, *, source: Path, python: str | None = No
         source: a checkout, or a seed.
         python: the base interpreter that the user asked for; without it the present runtime's is as good as any, so
             that two entry points with different interpreters do not rebuild in turns.
+        thorough: whether the bytes of its files are looked at too, which takes a quarter of a second.
 
     Raises:
-        IntegrityFault: `source` is neither.
+        IntegrityFault: `source` is neither, or a seed that is damaged.
     """
-    inputs = _inputs_without_python(source)
+    inputs = _inputs_without_python(layout, source)
     present = load_runtime(layout)
     if present is None:
         return None
     known = {name: value for name, value in present.record["inputs"].items() if name != "python"}
     recorded = present.record["inputs"]["python"]
     fits = python is None or os.path.realpath(python) == recorded["path"]
-    if known == inputs and fits and _still_is(recorded) and not find_runtime_problem(present):
+    if known == inputs and fits and _still_is(recorded) and not find_runtime_problem(present, thorough=thorough):
         return present
     return None
 
@@ -176,7 +184,7 @@ def build_runtime(
     binary = ensure_uv(layout, filesystem, reporter, lock=source / "pm" / "uv.lock", network=network)
     uv = Uv(binary, layout, network, environ, on_tick=lambda: reporter.progress("pm", "building PM's runtime"))
     interpreter = choose_interpreter(layout, uv, reporter, environ, python)
-    inputs = {**_inputs_without_python(source), "python": interpreter.to_json()}
+    inputs = {**_inputs_without_python(layout, source), "python": interpreter.to_json()}
     reporter.progress("pm", f"building PM's runtime on Python {interpreter.version}")
     seed = _write_seed(layout, filesystem, source, inputs)
     identity = _free_identity(layout, inputs)
@@ -345,14 +353,14 @@ def seed_source(layout: Layout) -> Path:
             return layout.seed(name)
     raise IntegrityFault(
         f"the seed that rebuilds PM is gone from {layout.seeds}",
-        hint=f'python3 pm/bootstrap.py --home "{layout.home}" up   (in a checkout of Perdure)',
+        hint=_RESEED.format(home=layout.home),
     )
 
 
-def _inputs_without_python(source: Path) -> dict[str, Any]:
+def _inputs_without_python(layout: Layout, source: Path) -> dict[str, Any]:
     lock = source / "pm" / "uv.lock"
     try:
-        return {
+        inputs = {
             "version": __version__,
             "lock": hash_file(lock),
             "sources": hash_tree(_seed_members(source)),
@@ -364,6 +372,12 @@ def _inputs_without_python(source: Path) -> dict[str, Any]:
             f"{source} is not a checkout of Perdure, nor a seed: {error}",
             hint="run bootstrap.py from a complete checkout",
         ) from error
+    if source.parent == layout.seeds and not inputs["sources"].startswith(source.name):
+        raise IntegrityFault(
+            f"the seed that rebuilds PM is damaged: {source} is not what it was written as",
+            hint=_RESEED.format(home=layout.home),
+        )
+    return inputs
 
 
 def _seed_members(source: Path) -> dict[str, Path]:

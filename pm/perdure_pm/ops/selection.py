@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from perdure_pm.model.errors import UsageFault
-from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.requirement import parse_requirement, requirement_name
 from perdure_pm.ops.release import Plugin, Release
 
 OWN_PREFIX = "perdure-"
@@ -32,35 +30,7 @@ class Selection:
 
     def names(self) -> tuple[str, ...]:
         """Return the normalised distribution names in load order."""
-        return tuple(entry_name(entry) for entry in self.entries)
-
-
-def parse_entry(text: str) -> Requirement:
-    """Return one entry of a profile's list.
-
-    Raises:
-        UsageFault: it is not a name with versions.
-    """
-    try:
-        requirement = Requirement(text)
-    except InvalidRequirement as error:
-        raise UsageFault(
-            f"{text!r} is not a requirement: {str(error).splitlines()[0]}",
-            hint="write it as NAME, or as NAME>=1,<2",
-            context={"requirement": text},
-        ) from error
-    if requirement.url is not None:
-        raise UsageFault(
-            f"{text!r} names an address; only a name with versions is taken",
-            hint=f"perdure-pm plugin add {requirement.name}",
-            context={"requirement": text},
-        )
-    return requirement
-
-
-def entry_name(text: str) -> str:
-    """Return the normalised name of an entry."""
-    return normalise_distribution(parse_entry(text).name)
+        return tuple(requirement_name(entry) for entry in self.entries)
 
 
 def parse_selection(release: Release, entries: Sequence[str] | None) -> Selection:
@@ -76,12 +46,12 @@ def parse_selection(release: Release, entries: Sequence[str] | None) -> Selectio
     requirements: list[str] = []
     seen: set[str] = set()
     for text in entries:
-        name = entry_name(text)
+        name = requirement_name(text)
         if name in seen:
             raise UsageFault(f"{name} stands in the list of plugins twice", hint="take one of them out")
         seen.add(name)
         if name in bundle:
-            if not parse_entry(text).specifier.contains(bundle[name].version, prereleases=True):
+            if not parse_requirement(text).specifier.contains(bundle[name].version, prereleases=True):
                 raise UsageFault(
                     f"{release.name} comes with {name} {bundle[name].version}, which {text!r} excludes",
                     hint=f"write {name} without a version",

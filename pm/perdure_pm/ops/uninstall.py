@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perdure_pm.adapters.mutex import held
 from perdure_pm.adapters.occupants import Occupant, find_occupants
 from perdure_pm.model.errors import Busy, HomeUnusable, PerdureError
 from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.store.layout import Layout
 
 LAUNCHER_MARK = b"Written by perdure-pm"
@@ -101,7 +101,7 @@ def uninstall(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         )
     preload()
     sweep = _Sweep(removed=[], failed=[])
-    with held(layout, "uninstall", wait=context.wait, on_wait=lambda holder: _tell_wait(context, holder)):
+    with exclusive(context, "uninstall"):
         for path in _plan(layout, keep_state=keep_state):
             context.reporter.progress("uninstall", f"removing {_name(layout, path)}")
             _remove(context, path, sweep)
@@ -120,10 +120,6 @@ def uninstall(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             state="needs-recovery",
         )
     return Outcome(status="ok", data=data)
-
-
-def _tell_wait(context: Context, holder: str) -> None:
-    context.reporter.progress("mutex", f"waiting for another operation: {holder}")
 
 
 def find_removable(layout: Layout, *, keep_state: bool) -> list[str]:
