@@ -154,6 +154,25 @@ class Installation:
         return [json.loads(path.read_bytes()) for path in found]
 
 
+def interpreters(oldest: tuple[int, int], newest: tuple[int, int]) -> dict[Path, tuple[int, ...]]:
+    """Return the base interpreters of this machine between two minor versions: on the PATH, and of a pyenv."""
+    names = [f"python3.{minor}" for minor in range(oldest[1], newest[1] + 1)]
+    folders = [Path(folder) for folder in [*os.environ["PATH"].split(os.pathsep), "/usr/bin", "/usr/local/bin"]]
+    root = os.environ.get("PYENV_ROOT")
+    folders += sorted(Path(root).glob("versions/*/bin")) if root else []
+    probe = "import os, sys; print(os.path.realpath(getattr(sys, '_base_executable', sys.executable)))"
+    found: dict[Path, tuple[int, ...]] = {}
+    for folder in folders:
+        for name in names:
+            if not (folder / name).is_file():
+                continue
+            asked = execute([folder / name, "-I", "-c", f"{probe}; print(*sys.version_info[:3])"])
+            if asked.code == 0:  # a pyenv's shim says no to a version that is not chosen
+                path, version = asked.out.splitlines()
+                found.setdefault(Path(path), tuple(map(int, version.split())))
+    return found
+
+
 def copy_checkout(source: Path, target: Path) -> Path:
     """Have what a fresh clone of `source`, with its uncommitted changes, would hold at `target`."""
     listed = subprocess.run(

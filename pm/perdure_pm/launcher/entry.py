@@ -62,6 +62,7 @@ def start() -> None:
     problem = find_problem(runtime)
     if not problem:
         try:
+            import perdure_pm.cli.entry  # noqa: F401 - what main loads first, so that damage shows here
             from perdure_pm.cli import main  # only after the check
         except Exception as error:  # noqa: BLE001 - whatever a damaged module raises
             problem = f"it cannot be imported ({type(error).__name__}: {error})"

