@@ -1,4 +1,4 @@
-"""The app's two ways to its PM: asking for one line of status, and handing a whole command over.
+"""The app's three ways to its PM: asking for one line of status, confirming a trial, handing a whole command over.
 
 Owns: starting `<home>/bin/perdure-pm`, and nothing else of PM; the two share no code. Does not own: any decision about
 the installation: what PM says is shown, not interpreted. Keeps: app-pm-asked-cleanly, app-pm-handed-over.
@@ -26,7 +26,7 @@ _KEPT = ("PERDURE_PROFILE",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PmAnswer:
-    """What came of asking PM for its status."""
+    """What came of asking PM something."""
 
     status: Literal["ok", "absent", "failed", "silent"]
     """PM answered; there is none in this home; it could not answer; it did not answer in time."""
@@ -55,12 +55,25 @@ def ask_pm(installation: Installation, environ: Mapping[str, str], timeout: floa
         environ: this process's environment; PM gets a cleaned one.
         timeout: seconds after which PM, with whatever it started, is ended.
     """
+    return _ask(installation, ["status"], environ, timeout)
+
+
+def confirm_trial(installation: Installation, generation: str, environ: Mapping[str, str], timeout: float) -> PmAnswer:
+    """Return what PM says to keeping `generation`, which is on trial; arguments as for `ask_pm`.
+
+    The generation is named, so that a slow process of an old one never confirms what was selected since.
+    """
+    return _ask(installation, ["confirm", generation], environ, timeout)
+
+
+def _ask(installation: Installation, words: Sequence[str], environ: Mapping[str, str], timeout: float) -> PmAnswer:
+    """Return what PM answers to a command, as JSON."""
     launcher = installation.pm_launcher
     if not os.access(launcher, os.X_OK):
         return PmAnswer(status="absent", line=f"there is no {launcher}")
     try:
         process = subprocess.Popen(
-            [str(launcher), "status", "--json"],
+            [str(launcher), *words, "--json"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -75,11 +88,11 @@ def ask_pm(installation: Installation, environ: Mapping[str, str], timeout: floa
             output, _ = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             _end(process)
-            return PmAnswer(status="silent", line=f"{launcher} status did not answer within {timeout:g} s")
+            return PmAnswer(status="silent", line=f"{launcher} {words[0]} did not answer within {timeout:g} s")
         except BaseException:
             _end(process)
             raise
-    return _read_answer(output, process.returncode, str(launcher))
+    return _read_answer(output, process.returncode, f"{launcher} {words[0]}")
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -91,13 +104,13 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _read_answer(output: bytes, exit_code: int, launcher: str) -> PmAnswer:
+def _read_answer(output: bytes, exit_code: int, command: str) -> PmAnswer:
     try:
         envelope: object = json.loads(output)
     except (ValueError, RecursionError):
         envelope = None
     if not isinstance(envelope, dict):
-        return PmAnswer(status="failed", line=f"{launcher} status ended with exit code {exit_code} and no JSON")
+        return PmAnswer(status="failed", line=f"{command} ended with exit code {exit_code} and no JSON")
     data = cast("JsonValue", envelope.get("data"))
     if exit_code != 0:
         errors = envelope.get("errors")

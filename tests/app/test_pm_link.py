@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from perdure.installation import Installation, find_installation
-from perdure.pm_link import PmAnswer, ask_pm, clean_environment
-from tests.app.conftest import Generation
+from perdure.pm_link import PmAnswer, ask_pm, clean_environment, confirm_trial
+from tests.app.conftest import IDENTITY, Generation
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
 
@@ -154,3 +154,67 @@ def test_outside_a_generation_pm_is_that_of_the_chosen_home(generation: Generati
         env={**os.environ, "PERDURE_HOME": str(generation.home)},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "here\n", "")
+
+
+# A trial ends with the first healthy start.
+
+
+@pytest.mark.proves("app-healthy-start-confirms", "app-pm-asked-cleanly")
+def test_a_healthy_start_confirms_its_generation_after_its_answer(generation: Generation, greeter: str) -> None:
+    generation.boot(generation.plugin("greeter", greeter))
+    seen = generation.home / "seen"
+    generation.launcher("perdure-pm", f'echo "$*" "$PERDURE_HOME" "$PERDURE_TRIAL" >>{shlex.quote(str(seen))}\n')
+    for words in (["plugins"], ["tools"], ["run", "greeter.hello", "--arg", "name=you"]):
+        done = generation.run(*words, environment={"PERDURE_TRIAL": IDENTITY, "PERDURE_HOME": "/elsewhere"})
+        assert (done.returncode, done.stderr) == (0, "")
+        assert seen.read_text() == f"confirm {IDENTITY} --json {generation.home} \n"
+        seen.unlink()
+
+
+@pytest.mark.proves("app-healthy-start-confirms")
+@pytest.mark.parametrize(
+    ("words", "trial", "exit_code"),
+    [
+        (["--version"], IDENTITY, 0),
+        (["--help"], IDENTITY, 0),
+        (["plugins"], "", 0),
+        (["plugins"], "none", 0),
+        (["plugins"], "2-0123456789ab", 0),
+        (["run", "greeter.hello", "--arg", "name=nobody"], IDENTITY, 1),
+        (["nonsense"], IDENTITY, 2),
+    ],
+)
+def test_a_start_that_shows_nothing_or_fails_confirms_nothing(
+    generation: Generation, greeter: str, words: list[str], trial: str, exit_code: int
+) -> None:
+    generation.boot(generation.plugin("greeter", greeter))
+    seen = generation.home / "seen"
+    generation.launcher("perdure-pm", f"touch {shlex.quote(str(seen))}\n")
+    done = generation.run(*words, environment={"PERDURE_TRIAL": trial})
+    assert (done.returncode, seen.exists()) == (exit_code, False)
+
+
+@pytest.mark.proves("app-healthy-start-confirms")
+def test_a_start_whose_plugin_failed_confirms_nothing(generation: Generation) -> None:
+    generation.boot(generation.plugin("broken", "raise RuntimeError('no')\n"))
+    seen = generation.home / "seen"
+    generation.launcher("perdure-pm", f"touch {shlex.quote(str(seen))}\n")
+    done = generation.run("plugins", environment={"PERDURE_TRIAL": IDENTITY})
+    assert (done.returncode, seen.exists()) == (0, False)
+
+
+@pytest.mark.proves("app-healthy-start-confirms")
+@pytest.mark.parametrize("source", [None, "exit 70\n", "echo talk; echo talk >&2; kill -9 $$\n"])
+def test_a_pm_that_cannot_confirm_changes_nothing_of_the_command(generation: Generation, source: str | None) -> None:
+    expected = generation.run("tools")
+    if source is not None:
+        generation.launcher("perdure-pm", source)
+    done = generation.run("tools", environment={"PERDURE_TRIAL": IDENTITY})
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected.stdout, "")
+
+
+@pytest.mark.proves("app-healthy-start-confirms")
+def test_a_pm_that_does_not_answer_is_not_waited_for_without_end(generation: Generation) -> None:
+    launcher = generation.launcher("perdure-pm", "exec tail -f /dev/null\n")
+    answer = confirm_trial(installed(generation), IDENTITY, os.environ, 0.5)
+    assert answer == PmAnswer(status="silent", line=f"{launcher} confirm did not answer within 0.5 s")

@@ -1,6 +1,7 @@
 """Runs a command line and turns whatever comes of it into output and an exit code.
 
-Owns: the one catch-all of this entry point. Does not own: the commands. Keeps: app-json-envelope, app-exit-codes.
+Owns: the one catch-all of this entry point, and confirming a trial once a command has shown that the app is healthy.
+Does not own: the commands. Keeps: app-json-envelope, app-exit-codes, app-healthy-start-confirms.
 """
 
 import os
@@ -17,6 +18,11 @@ from perdure.cli.session import Session
 from perdure.domain.errors import EXIT_FAILED, InternalFault, Interrupted, PerdureError, UsageFault
 from perdure.installation import find_installation
 from perdure.plugin_manager import describe_exception
+
+TRIAL_VARIABLE = "PERDURE_TRIAL"
+"""Holds the generation that is on trial, in the process that PM's launcher started from it."""
+CONFIRM_SECONDS = 5.0
+"""How long PM may take to note that this generation stays; it usually takes a third of a second."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -61,7 +67,23 @@ def _run(session: Session, arguments: Sequence[str]) -> int:
         session.output.talk(traceback.format_exc().rstrip())
         return _fail(session, InternalFault(f"a defect in Perdure: {describe_exception(error)}"))
     else:
+        if outcome.exit_code == 0:
+            _confirm_trial(session)
         return outcome.exit_code
+
+
+def _confirm_trial(session: Session) -> None:
+    """Have this process's generation kept where it is on trial and its plugins work; a PM that cannot is no failure.
+
+    A command that loads no plugins has shown nothing.
+    """
+    generation = session.installation.host().generation
+    if generation is None or session.environ.get(TRIAL_VARIABLE) != generation:
+        return
+    if session.manager is not None and not session.manager.failures:
+        from perdure.pm_link import confirm_trial
+
+        confirm_trial(session.installation, generation, session.environ, CONFIRM_SECONDS)
 
 
 def _fail(session: Session, error: PerdureError) -> int:

@@ -4,7 +4,7 @@ Owns: where this process runs from, its output, and loading plugins at most once
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perdure.cli.output import Output
 from perdure.domain.boot import Boot
@@ -26,13 +26,15 @@ class Session:
     """The two streams."""
     command: str = "perdure"
     """Name of the command that was asked for, once it is known."""
+    manager: PluginManager | None = field(default=None, init=False)
+    """The plugins, once a command has loaded them."""
 
     def load(self, boot: Boot | None) -> PluginManager:
         """Return the plugins of this process; from here on nothing but our data reaches stdout."""
         self.output.reserve_stdout()
-        manager = PluginManager(self.installation.host(), self.clock)
-        manager.load(boot)
-        return manager
+        self.manager = PluginManager(self.installation.host(), self.clock)
+        self.manager.load(boot)
+        return self.manager
 
     def load_with_tools(self) -> PluginManager:
         """Return the plugins, asked for their tools, with a warning for each failure.
