@@ -1,0 +1,139 @@
+"""Which Python a home is built on: an old one brings in a newer one, a shared one is left alone, a named one counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perdure_pm.adapters.filesystem import LocalFilesystem
+from tests.system.local_python_index import MACHINES, write_downloads
+from tests.system.machine import Installation, fingerprint, interpreters, plain_environment
+
+
+@pytest.fixture(scope="session")
+def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A list of interpreters in uv's format that offers a CPython 3.13 of this machine."""
+    if not sys.platform.startswith("linux") or platform.machine() not in MACHINES or platform.libc_ver()[0] != "glibc":
+        pytest.skip("interpreters are packed on Linux with glibc only")
+    if shutil.which("readelf") is None:
+        pytest.skip("no readelf to pack an interpreter with")
+    for path in interpreters((3, 13), (3, 13)):
+        prefix = path.parent.parent
+        if (prefix / "lib" / "python3.13").is_dir():
+            try:
+                return write_downloads(tmp_path_factory.mktemp("pythons") / "index", prefix)
+            except ValueError:
+                continue
+    pytest.skip("no CPython 3.13 on this machine that can be packed")
+
+
+@pytest.fixture(scope="session")
+def old_python() -> Path:
+    """A Python that is new enough for bootstrap.py and too old for PM."""
+    found = interpreters((3, 9), (3, 10))
+    if not found:
+        pytest.skip("no Python 3.9 or 3.10 on this machine")
+    return min(found, key=lambda path: found[path])
+
+
+@pytest.fixture
+def scratch_user(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """An environment whose user has nothing yet; it is checked that this stays so."""
+    user = tmp_path / "user"
+    user.mkdir()
+    yield plain_environment({"HOME": str(user), "XDG_DATA_HOME": str(user / "data"), "XDG_BIN_HOME": str(user / "bin")})
+    assert list(user.rglob("*")) == []
+
+
+@pytest.mark.proves("system-old-python")
+def test_with_an_old_python_a_newer_one_is_brought_into_the_home(
+    installed: Installation,
+    warm_home: Path,
+    downloads: Path,
+    old_python: Path,
+    scratch_user: dict[str, str],
+    network_environment: Mapping[str, str],
+) -> None:
+    """Nothing lands beside it: not in ~/.local/bin, not in uv's shared directory."""
+    there = replace(installed, home=warm_home, python=old_python, environment=scratch_user)
+    there.with_environment(**network_environment).up("--python-downloads", downloads).succeeded()
+    record = json.loads((there.runtime_path / "record.json").read_bytes())
+    assert record["inputs"]["python"]["version"].startswith("3.13.")
+    brought = Path(record["inputs"]["python"]["path"])
+    assert brought.is_relative_to(warm_home / "python"), "by its real path, not through a link that uv moves"
+    assert not brought.is_symlink()
+    generation = json.loads((there.generation_path / "record.json").read_bytes())
+    assert generation["interpreter"]["path"] == str(brought)
+    there.perdure("plugins", "--check").succeeded()
+    before = fingerprint(warm_home, without=("receipts", "mutex", "mutex.json"))
+    there.up("--offline").succeeded()  # now without the list: the Python is there
+    assert before == fingerprint(warm_home, without=("receipts", "mutex", "mutex.json"))
+    # The launcher finds the home's own Python when PM's environment is gone and the PATH has none.
+    LocalFilesystem().remove_tree(there.runtime_path / "venv")
+    rescued = there.with_environment(PATH="/nowhere", PERDURE_OFFLINE="1")
+    rescued.pm("status", "--json").succeeded()
+
+
+@pytest.mark.proves("system-old-python")
+def test_an_old_python_without_a_way_to_a_newer_one_is_told_so(
+    installed: Installation, warm_home: Path, old_python: Path, scratch_user: dict[str, str]
+) -> None:
+    there = replace(installed, home=warm_home, python=old_python, environment=scratch_user)
+    answer = there.up("--offline")
+    assert answer.code == 1
+    assert answer.error["code"] == "interpreter-missing"
+    assert "3.11 or newer" in answer.error["summary"]
+    assert "--python PATH" in answer.error["hint"]
+    assert not (warm_home / "pm" / "current").exists()
+
+
+@pytest.mark.proves("system-old-python")
+def test_a_python_that_is_named_and_too_old_is_refused(
+    installed: Installation, warm_home: Path, old_python: Path
+) -> None:
+    answer = replace(installed, home=warm_home).up("--offline", "--python", old_python)
+    assert (answer.code, answer.error["code"]) == (1, "interpreter-missing")
+    answer = replace(installed, home=warm_home).up("--offline", "--python", "no-such-python")
+    assert (answer.code, answer.error["code"]) == (1, "interpreter-missing")
+
+
+@pytest.mark.slow
+@pytest.mark.proves("system-shared-python")
+def test_an_interpreter_that_uv_shares_is_not_built_on(
+    installed: Installation,
+    warm_home: Path,
+    tmp_path: Path,
+    downloads: Path,
+    uv: Path,
+    network_environment: Mapping[str, str],
+) -> None:
+    """Case 88: uv may take it away at any time; another is brought into the home instead."""
+    shared = tmp_path / "data" / "uv" / "python"
+    environment = plain_environment({"XDG_DATA_HOME": str(tmp_path / "data")})
+    there = replace(installed, home=warm_home, environment=environment)
+    command: list[str | Path] = [
+        uv,
+        "python",
+        "install",
+        "--no-bin",
+        "--no-config",
+        "--python-downloads-json-url",
+        downloads,
+    ]
+    there.run([*command, "--install-dir", shared, "3.13"]).succeeded()
+    (python,) = shared.glob("cpython-3.13.*/bin/python3.13")
+    other = replace(there, python=python).with_environment(**network_environment)
+    other.up("--python-downloads", downloads).succeeded()
+    taken = json.loads((there.runtime_path / "record.json").read_bytes())["inputs"]["python"]["path"]
+    assert Path(taken).is_relative_to(warm_home / "python")
+    other.up("--offline", "--python", python).succeeded()  # who names it gets it
+    taken = json.loads((there.runtime_path / "record.json").read_bytes())["inputs"]["python"]["path"]
+    assert taken == os.path.realpath(python)
