@@ -102,6 +102,15 @@ class Uv:
             )
         arguments: list[str | Path] = ["pip", "install", "--require-hashes", "--no-build", "--no-deps"]
         arguments += ["--link-mode", "hardlink", "--python", environment_python(environment)]
+        # What is pinned and hashed is the same from the cache, and an index need not be asked whether it still is.
+        if self.network.fetches:
+            try:
+                self._uv([*arguments, *self._index_arguments(), "--offline", "--requirements", requirements], "linking")
+            except PerdureError as error:
+                if isinstance(error, NoSpace):
+                    raise
+            else:
+                return
         self._uv([*arguments, *self._index_arguments(), "--requirements", requirements], "installing packages")
 
     def install_interpreter(self, request: str) -> Path:
@@ -128,14 +137,17 @@ class Uv:
         """Have nothing of the distributions left in the cache: what lies there was found to be wrong."""
         self._uv(["cache", "clean", "--force", *distributions], f"cleaning {', '.join(distributions)} out of the cache")
 
-    def lock(self, project: Path, python: Path, *, exclude_newer: str | None = None) -> None:
+    def lock(self, project: Path, python: Path, *, exclude_newer: str | None = None, from_cache: bool = False) -> None:
         """Have the generated project at `project` locked; versions in a lock that is already there stay if they fit.
+
+        With `from_cache` no index is asked, which is right where every version is one that was resolved before.
 
         Raises:
             BuildFailed: uv found no solution; whether it is a conflict shows only when the parts resolve alone.
         """
         arguments: list[str | Path] = ["lock", "--project", project, "--python", python, *self._index_arguments()]
         arguments += [] if exclude_newer is None else ["--exclude-newer", exclude_newer]
+        arguments += ["--offline"] if from_cache and self.network.fetches else []
         self._uv(arguments, "resolving")
 
     def check_lock(self, project: Path, python: Path) -> None:

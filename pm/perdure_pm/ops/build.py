@@ -122,10 +122,11 @@ def build_environment(
         uv.make_environment(environment, python)
         uv.install(environment, listing)
         if lease:
-            _add_lease(filesystem, environment)
+            _add_lease(filesystem, environment, base)
         if base is not None:
             carry_bytecode(filesystem, base, environment)
-        compile_environment(environment)
+        if has_uncompiled(environment):
+            compile_environment(environment)
         inventory = take_inventory(environment, known)
         findings = find_record_deviations(environment, inventory)
         if not findings:
@@ -139,10 +140,15 @@ def build_environment(
     )
 
 
-def _add_lease(filesystem: ports.Filesystem, environment: Path) -> None:
+def _add_lease(filesystem: ports.Filesystem, environment: Path, base: Path | None) -> None:
     """Have every interpreter that starts in the environment import the module that holds the generation."""
     target = find_site_packages(environment)
-    filesystem.copy_file(Path(__file__).resolve().parent.parent / "launcher" / f"{LEASE}.py", target / f"{LEASE}.py")
+    source = Path(__file__).resolve().parent.parent / "launcher" / f"{LEASE}.py"
+    earlier = None if base is None else find_site_packages(base) / f"{LEASE}.py"
+    if earlier is not None and earlier.is_file() and earlier.read_bytes() == source.read_bytes():
+        filesystem.link_file(earlier, target / f"{LEASE}.py")  # the same file, so that its byte code is carried over
+    else:
+        filesystem.copy_file(source, target / f"{LEASE}.py")
     filesystem.write_durable(target / f"{LEASE}.pth", f"import {LEASE}\n".encode())
 
 
@@ -176,6 +182,23 @@ def carry_bytecode(filesystem: ports.Filesystem, base: Path, environment: Path) 
                     filesystem.link_file(old_folder / "__pycache__" / name, cache / name)
                     carried += 1
     return carried
+
+
+def has_uncompiled(environment: Path) -> bool:
+    """Return whether a module of the environment has no byte code: an interpreter that finds that out takes 80 ms."""
+    for folder, _, names in os.walk(find_site_packages(environment)):
+        if os.path.basename(folder) == "__pycache__":
+            continue
+        sources = {name[: -len(".py")] for name in names if name.endswith(".py")}
+        if not sources:
+            continue
+        try:
+            compiled = {name.partition(".")[0] for name in os.listdir(os.path.join(folder, "__pycache__"))}
+        except OSError:
+            return True
+        if not {source.partition(".")[0] for source in sources} <= compiled:
+            return True
+    return False
 
 
 def _same_file(first: Path, second: Path) -> bool:

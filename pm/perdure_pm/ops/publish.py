@@ -187,7 +187,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     _require_space(context, current)
     uv = make_uv(context)
     interpreter = choose_interpreter(layout, uv, reporter, context.environ, context.python)
-    release = build_release(context, uv, source, interpreter.path)
+    release = release or build_release(context, uv, source, interpreter.path)
     wanted = _want(release, intent, change, interpreter)
 
     # 5. Resolve: a conflict is known before anything is built. A generation with these inputs may be sealed already,
@@ -331,6 +331,7 @@ def _resolve(context: Context, uv: Uv, wanted: Wanted, current: Generation | Non
             folder=scratch,
             # The versions that the plugins have stay where they still fit; the host's own lock binds in any case.
             seed=None if current is None else current.path / "uv.lock",
+            seeded=() if current is None else current.record.get("selection", ()),
         )
     finally:
         context.filesystem.remove_tree(scratch)

@@ -19,6 +19,7 @@ from typing import Any
 from perdure_pm import ports
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, UsageFault
+from perdure_pm.model.lock_view import parse_local_sources
 from perdure_pm.ops.build import Wheel, build_wheels
 from perdure_pm.store.inventory import hash_file, hash_tree
 from perdure_pm.store.layout import Layout
@@ -171,13 +172,9 @@ def _load_project(checkout: Path) -> dict[str, Any]:
 
 def _local_projects(checkout: Path) -> list[Path]:
     """Return the source trees that the lock takes from the checkout itself, the host's own first."""
-    lock = tomllib.loads((checkout / "uv.lock").read_text(encoding="utf-8"))
     folders = {checkout}
-    for package in lock.get("package", []):
-        source = package.get("source", {})
-        for kind in ("directory", "editable"):
-            if kind in source:
-                folders.add((checkout / source[kind]).resolve())
+    for place in parse_local_sources((checkout / "uv.lock").read_text(encoding="utf-8")):
+        folders.add((checkout / place).resolve())
     outside = [folder for folder in folders if folder != checkout and checkout.resolve() not in folder.parents]
     if outside and outside != [checkout.resolve()]:
         raise UsageFault(

@@ -9,16 +9,17 @@ line, hashes included. Without plugins from an index there is nothing to resolve
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from perdure_pm import ports
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.errors import BuildFailed, ConflictRefused, IntegrityFault
+from perdure_pm.model.errors import ArtefactMissing, BuildFailed, ConflictRefused, IntegrityFault, NetworkUnreachable
 from perdure_pm.ops.build import Wheel, add_wheelhouse_hashes, split_requirements
 from perdure_pm.ops.release import Release
 
@@ -44,6 +45,7 @@ def resolve(
     interpreter: Interpreter,
     folder: Path,
     seed: Path | None = None,
+    seeded: Collection[str] = (),
 ) -> Resolution:
     """Return what to install for the host with `requirements`.
 
@@ -55,6 +57,7 @@ def resolve(
         interpreter: what it is for.
         folder: an existing directory that gets `pyproject.toml` and `uv.lock`.
         seed: an earlier answer, whose versions of plugins stay where they still fit.
+        seeded: the requirements that the earlier answer was for: fewer of them need no index.
 
     Raises:
         ConflictRefused: the plugins do not fit the host's lock, or each other; nothing was built.
@@ -64,7 +67,7 @@ def resolve(
     if seed is not None and seed.is_file():
         filesystem.copy_file(seed, project / "uv.lock")
     try:
-        uv.lock(project, interpreter.path)
+        _lock(uv, project, interpreter, from_cache=seed is not None and set(requirements) <= set(seeded))
     except BuildFailed as failure:
         raise _explain(uv, filesystem, release, requirements, interpreter, folder, failure) from failure
     exported = split_requirements(add_wheelhouse_hashes(uv.export(project, interpreter.path), uv.network.wheelhouse))
@@ -75,6 +78,14 @@ def resolve(
         requirements=release.requirements + "".join(added[name] for name in sorted(added)),
         lock=(project / "uv.lock").read_text(encoding="utf-8"),
     )
+
+
+def _lock(uv: Uv, project: Path, interpreter: Interpreter, *, from_cache: bool) -> None:
+    if from_cache:
+        with contextlib.suppress(BuildFailed, ArtefactMissing, NetworkUnreachable):
+            uv.lock(project, interpreter.path, from_cache=True)
+            return
+    uv.lock(project, interpreter.path)
 
 
 def _write_project(
