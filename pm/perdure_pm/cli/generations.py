@@ -29,15 +29,19 @@ def rollback(session: Session, to: str | None) -> Answer:
 
 
 @click.command(cls=Verb, kind="mutating")
+@click.argument("generation", metavar="[N|ID|LABEL]", required=False)
 @click.pass_obj
-def confirm(session: Session) -> Answer:
-    """End the trial of the selected generation: it stays."""
+def confirm(session: Session, generation: str | None) -> Answer:
+    """End the trial of the selected generation: it stays.
+
+    Nothing happens where another generation than the named one is on trial.
+    """
     from perdure_pm.cli.remote import call
 
     def show(data: Mapping[str, Any], status: str) -> str:
         return "nothing is on trial" if status == "noop" else f"generation {data['generation']} stays"
 
-    return call(session, "confirm", {}, show)
+    return call(session, "confirm", {"generation": generation}, show)
 
 
 @click.command(cls=Verb)

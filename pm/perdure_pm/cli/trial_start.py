@@ -43,7 +43,8 @@ def start_on_trial(session: Session, command: str, arguments: tuple[str, ...]) -
         if answer.data.get("failed"):
             text = f"{answer.data['failed']} went back to {answer.data.get('generation')}: {answer.data.get('why')}"
             write_talk(session, "notice", text)
-    except PerdureError as error:
-        write_talk(session, "notice", f"the trial could not be judged: {error.summary}")
+    except Exception as error:  # noqa: BLE001 - also a defect of PM's must not keep the host from starting
+        why = error.summary if isinstance(error, PerdureError) else f"{type(error).__name__}: {error}"
+        write_talk(session, "notice", f"the trial could not be judged: {why}")
     environment = {**session.environ, TRIAL_VARIABLE: str(trial or "none"), "PERDURE_PROFILE": session.profile}
     replace_process([session.layout.bin / command, *arguments], environment)

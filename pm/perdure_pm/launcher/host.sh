@@ -29,9 +29,11 @@ case $generation in
     exit 1
     ;;
 esac
-if [ -e "$home/profiles/$profile/trial" ] && [ -z "${PERDURE_TRIAL-}" ]; then
-    # The selected generation is on trial: PM judges it first, and then starts this launcher again.
-    exec "$home/bin/perdure-pm" --profile "$profile" start-on-trial "@COMMAND@" "$@"
+if [ -e "$home/profiles/$profile/trial" ] && [ -z "${PERDURE_TRIAL-}" ] &&
+    [ "${1-}" != --version ] && [ "${1-}" != --help ]; then
+    # The selected generation is on trial: PM judges it first, and then starts this launcher again. What only asks for
+    # the version starts nothing that could show whether it works, so it does not count.
+    exec "$home/bin/perdure-pm" --home "$home" --profile "$profile" start-on-trial "@COMMAND@" "$@"
 fi
 environment=$home/store/generations/$generation/venv
 if [ ! -x "$environment/bin/python" ]; then

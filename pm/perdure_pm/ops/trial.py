@@ -13,10 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from perdure_pm.model.errors import IntegrityFault
+from perdure_pm.ops.arguments import read_text
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.rollback import select
-from perdure_pm.store.generations import load_generation
+from perdure_pm.store.generations import find_generation, load_generation
+from perdure_pm.store.labels import load_labels
 from perdure_pm.store.pointer import load_pointer
 from perdure_pm.store.trial import FORMAT, Trial, clear_trial, load_trial, save_trial
 
@@ -47,16 +49,28 @@ def judge_start(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
         return Outcome(status=outcome.status, data=data, obligations=outcome.obligations)
 
 
-def confirm(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
-    """Have the selected generation kept."""
+def confirm(context: Context, arguments: Mapping[str, Any]) -> Outcome:
+    """Have the selected generation kept.
+
+    Args:
+        context: the world.
+        arguments: ``generation``: the id, number or label of what is to be kept; another one's trial goes on.
+
+    Raises:
+        UsageFault: no such generation.
+    """
+    layout, wanted = context.layout, read_text(arguments, "generation")
     with exclusive(context, "confirm"):
-        trial = load_trial(context.layout, context.profile)
-        selected = load_pointer(context.layout, context.profile)
-        if trial is None:
-            return Outcome(status="noop", data={"generation": selected})
-        if not context.dry_run:
-            clear_trial(context.filesystem, context.layout, context.profile)
-        return Outcome(status="ok", data={"generation": selected})
+        named = None if wanted is None else find_generation(layout, wanted, load_labels(layout).named).identity
+        selected = load_pointer(layout, context.profile)
+        try:
+            trial = load_trial(layout, context.profile)
+            running = trial is not None and trial.generation == selected and named in {None, selected}
+        except IntegrityFault:
+            running = named in {None, selected}  # whatever it said, somebody wants this generation to stay
+        if running and not context.dry_run:
+            clear_trial(context.filesystem, layout, context.profile)
+        return Outcome(status="ok" if running else "noop", data={"generation": selected})
 
 
 def _find_failure(context: Context, trial: Trial) -> str:
