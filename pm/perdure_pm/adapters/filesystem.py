@@ -160,5 +160,8 @@ def _remove(path: Path) -> None:
         path.unlink()
         return
     for folder, _, _ in os.walk(path):
-        os.chmod(folder, 0o700)  # a read-only directory does not give its members up
-    shutil.rmtree(path)
+        with contextlib.suppress(OSError):  # one that cannot be changed keeps its members, and only those
+            os.chmod(folder, 0o700)  # a read-only directory does not give its members up
+    shutil.rmtree(path, ignore_errors=True)  # what can go goes, also where one member cannot
+    if os.path.lexists(path):
+        shutil.rmtree(path)  # raises, and says why

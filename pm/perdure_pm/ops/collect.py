@@ -19,12 +19,13 @@ from perdure_pm.model.retention import NEWEST, YOUNG, Candidate, decide_kept
 from perdure_pm.ops.arguments import read_number
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.ops.runtime import load_runtime, remove_unfinished
 from perdure_pm.store.generations import Generation, list_generations, list_unsealed
-from perdure_pm.store.history import load_history
+from perdure_pm.store.history import find_previous, load_history
 from perdure_pm.store.labels import load_labels
 from perdure_pm.store.layout import Layout
-from perdure_pm.store.pointer import list_profiles, load_pointer
+from perdure_pm.store.pointer import list_profiles, load_pointer, refuse_links
 
 
 def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
@@ -56,16 +57,16 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         for name in [*going, *half_built]:
             context.reporter.progress("collect", f"removing {name}")
             left += _discard(context, layout.generation(name))
-        left += _empty_trash(context)
         data["releases"] = _collect_releases(context, left)
         data["runtimes"] = _collect_runtimes(context, left)
+        left += _empty_trash(context)
         remove_unfinished(layout, context.filesystem)
         data["left"] = left
+        data["removed"] = [name for name in going if str(layout.generation(name)) not in left]
         changed = going or half_built or data["releases"] or data["runtimes"]
+        kept_back = tuple(f"{path} could not be removed yet; the next collect tries again" for path in left)
         return Outcome(
-            status="ok" if changed else "noop",
-            data=data,
-            obligations=tuple(f"{path} could not be removed yet; the next collect tries again" for path in left),
+            status="ok" if changed else "noop", data=data, obligations=(*find_obligations(context), *kept_back)
         )
 
 
@@ -81,12 +82,15 @@ def plan_collection(
         selected = load_pointer(layout, profile)
         if selected is not None:
             current.add(selected)
-        for selection in load_history(layout, profile):
+        history = load_history(layout, profile)
+        for selection in history:
             if selection.before is not None:
                 deselected[selection.before] = max(selection.at, deselected.get(selection.before, selection.at))
-            if selection.generation == selected and selection.before is not None:
-                last = selection.before
-                previous.add(last)
+        before = find_previous(history, selected)
+        if before is not None:
+            previous.add(before)
+            if before == history[-1].generation:  # a crash kept its line from being written: it went just now
+                deselected[before] = now
     candidates = [
         Candidate(
             identity=generation.identity,
@@ -120,31 +124,39 @@ def _built(generation: Generation) -> datetime:
 
 
 def _discard(context: Context, path: Path) -> list[str]:
-    """Move `path` to the trash and delete it; return what could not be deleted.
+    """Move `path` to the trash, which is emptied at the end; return it where it cannot be moved.
 
-    The record goes first: what is half in the trash is no generation any more. A rename is one step, so a crash leaves
-    either a whole generation or a whole piece of trash.
+    A rename is one step, so a crash leaves either a whole generation or a whole piece of trash.
     """
     layout, filesystem = context.layout, context.filesystem
-    filesystem.make_directories(layout.trash)
-    target = layout.trash / f"{path.name}.{os.urandom(4).hex()}"
     try:
-        os.chmod(path, 0o755)
-        filesystem.rename(path, target)
-        filesystem.remove_tree(target)
+        refuse_links(layout, layout.trash)
+        filesystem.make_directories(layout.trash)
+        if not path.is_symlink():
+            os.chmod(path, 0o755)  # a directory that is read-only cannot be moved to another one
+        filesystem.rename(path, layout.trash / f"{path.name}.{os.urandom(4).hex()}")
     except (PerdureError, OSError):
-        return [str(target if target.exists() else path)]
+        return [str(path)]
     return []
 
 
 def _empty_trash(context: Context) -> list[str]:
     left = []
-    for path in sorted(context.layout.trash.iterdir()) if context.layout.trash.is_dir() else []:
+    for path in _members(context.layout, context.layout.trash):
         try:
             context.filesystem.remove_tree(path)
         except (PerdureError, OSError):
             left.append(str(path))
     return left
+
+
+def _members(layout: Layout, folder: Path) -> list[Path]:
+    """Return what lies in a folder of the home; nothing where a link leads to it: what it leads to is not PM's."""
+    try:
+        refuse_links(layout, folder)
+    except IntegrityFault:
+        return []
+    return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def _collect_releases(context: Context, left: list[str]) -> list[str]:
@@ -155,7 +167,7 @@ def _collect_releases(context: Context, left: list[str]) -> list[str]:
         return []  # what a damaged record needs cannot be told
     needed = {str(generation.record["host"]["release"]) for generation in generations}
     gone = []
-    for path in sorted(layout.releases.iterdir()) if layout.releases.is_dir() else []:
+    for path in _members(layout, layout.releases):
         if path.name not in needed:
             left += _discard(context, path)
             gone.append(path.name)
@@ -167,8 +179,8 @@ def _collect_runtimes(context: Context, left: list[str]) -> list[str]:
     layout = context.layout
     selected = load_runtime(layout)
     if selected is None:
-        raise IntegrityFault(f"{layout.runtime_pointer} cannot be read", hint="perdure-pm self rebuild")
-    others = [path for path in layout.runtimes.iterdir() if path != selected.path]
+        return []  # which one is needed cannot be told
+    others = [path for path in _members(layout, layout.runtimes) if path != selected.path and path.is_dir()]
     others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     gone = []
     now = context.clock().timestamp()

@@ -6,8 +6,11 @@ so later receipts carry an obligation until the last process is gone, and none o
 
 from __future__ import annotations
 
-from perdure_pm.adapters.leases import find_users
+import sys
+
+from perdure_pm.adapters.leases import find_users, is_leased
 from perdure_pm.ops.context import Context
+from perdure_pm.store.generations import list_identities
 from perdure_pm.store.pointer import list_profiles, load_pointer
 
 SHOWN = 5
@@ -18,11 +21,17 @@ def find_obligations(context: Context) -> tuple[str, ...]:
     """Return a sentence for each generation that runs and is selected by no profile."""
     layout = context.layout
     selected = {load_pointer(layout, profile) for profile in list_profiles(layout)}
+    used = {identity: users for identity, users in find_users(layout).items() if identity not in selected}
     said = []
-    for identity, users in sorted(find_users(layout).items()):
-        if identity in selected:
-            continue
+    for identity, users in sorted(used.items()):
         numbers = ", ".join(str(user.pid) for user in users[:SHOWN]) + (", …" if len(users) > SHOWN else "")
         what = "1 process still runs" if len(users) == 1 else f"{len(users)} processes still run"
         said.append(f"{what} {identity}: restart {'it' if len(users) == 1 else 'them'} ({numbers})")
+    # Another platform, or another container on the same home: the lease tells that there is one, and not which.
+    others = [name for name in list_identities(layout) if name not in selected and name not in used]
+    said += [
+        f"a process that does not show here still runs {identity}: restart it"
+        for identity in others
+        if sys.platform != "win32" and is_leased(layout.generation(identity))
+    ]
     return tuple(said)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from perdure_pm.model.errors import NothingInstalled, UsageFault
+from perdure_pm.model.errors import ConfigInvalid, NothingInstalled, UsageFault
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.intent import align_profile, finish_pending
@@ -18,7 +18,7 @@ from perdure_pm.ops.launchers import write_host_launchers
 from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.ops.soundness import require_sound
 from perdure_pm.store.generations import Generation, current_generation, find_generation, load_generation
-from perdure_pm.store.history import Selection, append_selection, load_history
+from perdure_pm.store.history import Selection, append_selection, find_previous, load_history
 from perdure_pm.store.labels import load_labels
 from perdure_pm.store.pointer import load_pointer, save_pointer
 from perdure_pm.store.trial import clear_trial
@@ -58,7 +58,10 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
     if context.dry_run:
         return Outcome(status="ok", data={**data, "dry_run": True})
     context.reporter.callback("before_publish", {"profile": context.profile, "operation": operation, **data})
-    align_profile(context, target.record.get("selection", ()), target.identity)
+    try:
+        align_profile(context, target.record.get("selection", ()), target.identity)
+    except ConfigInvalid as fault:  # going back must work all the more where the configuration is broken
+        notices = (*notices, f"{fault.summary}; it does not follow this selection until that is mended")
     context.reporter.committed()
     # The commit. A crash before this line changes nothing; after it, only tidying is left.
     save_pointer(context.filesystem, layout, context.profile, target.identity)
@@ -73,9 +76,7 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
 
 def _find_previous(context: Context) -> Generation:
     layout = context.layout
-    history = load_history(layout, context.profile)
-    selected = load_pointer(layout, context.profile)
-    before = next((entry.before for entry in reversed(history) if entry.generation == selected), None)
+    before = find_previous(load_history(layout, context.profile), load_pointer(layout, context.profile))
     if before is None:
         raise NothingInstalled(
             f"the profile {context.profile} has selected nothing before this",

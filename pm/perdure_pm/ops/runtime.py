@@ -326,19 +326,28 @@ def choose_interpreter(
 
 
 def remove_unfinished(layout: Layout, filesystem: ports.Filesystem) -> list[str]:
-    """Remove what killed builds left: unsealed runtimes, half seeds, scratch files. The caller holds the mutex."""
+    """Remove what killed builds left: unsealed runtimes, half seeds, scratch files. The caller holds the mutex.
+
+    A folder to which a link leads is left alone: what lies there may be somebody else's.
+    """
     removed = []
     selected = load_runtime(layout)
     for folder, finished in ((layout.runtimes, "record.json"), (layout.seeds, "pm/bootstrap.py")):
-        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        for path in sorted(folder.iterdir()) if _is_inside(layout, folder) else []:
             unfinished = not (path / finished).is_file() or path.name.startswith(".")
             if path.is_dir() and unfinished and (selected is None or path != selected.path):
                 filesystem.remove_tree(path)
                 removed.append(path.name)
-    if layout.scratch.is_dir():
+    if _is_inside(layout, layout.scratch):
         for path in layout.scratch.iterdir():
             filesystem.remove_tree(path)
     return removed
+
+
+def _is_inside(layout: Layout, folder: Path) -> bool:
+    """Return whether a folder of the home is there, and not elsewhere by way of a link."""
+    place = os.path.join(os.path.realpath(layout.home), folder.relative_to(layout.home))
+    return folder.is_dir() and os.path.realpath(folder) == place
 
 
 def seed_source(layout: Layout) -> Path:

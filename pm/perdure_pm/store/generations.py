@@ -129,7 +129,7 @@ def list_generations(layout: Layout) -> tuple[list[Generation], list[Damaged]]:
     """Return the sealed generations, newest first, and those with a damaged record; unsealed candidates are neither."""
     sealed: list[Generation] = []
     broken: list[Damaged] = []
-    for identity in _identities(layout):
+    for identity in list_identities(layout):
         try:
             if read_plain(layout, layout.generation(identity) / "record.json", MAX_BYTES) is not None:
                 sealed.append(load_generation(layout, identity))
@@ -141,7 +141,7 @@ def list_generations(layout: Layout) -> tuple[list[Generation], list[Damaged]]:
 
 def list_unsealed(layout: Layout) -> list[str]:
     """Return the ids of the candidates that were never sealed: what killed builds left."""
-    return [name for name in _identities(layout) if not (layout.generation(name) / "record.json").exists()]
+    return [name for name in list_identities(layout) if not (layout.generation(name) / "record.json").exists()]
 
 
 def find_generation(layout: Layout, wanted: str, labels: Mapping[str, str]) -> Generation:
@@ -154,11 +154,11 @@ def find_generation(layout: Layout, wanted: str, labels: Mapping[str, str]) -> G
     if wanted in labels:
         return load_generation(layout, labels[wanted])
     if parse_generation_number(wanted) is not None:
-        names = [name for name in _identities(layout) if name == wanted]
+        names = [name for name in list_identities(layout) if name == wanted]
     elif wanted.isdecimal():
-        names = [name for name in _identities(layout) if parse_generation_number(name) == int(wanted)]
+        names = [name for name in list_identities(layout) if parse_generation_number(name) == int(wanted)]
     else:
-        names = [name for name in _identities(layout) if "-" in wanted and name.startswith(wanted)]
+        names = [name for name in list_identities(layout) if "-" in wanted and name.startswith(wanted)]
     if len(names) != 1:
         raise UsageFault(
             f"{wanted!r} names {'no' if not names else 'more than one'} generation of this home",
@@ -170,7 +170,7 @@ def find_generation(layout: Layout, wanted: str, labels: Mapping[str, str]) -> G
 
 def next_number(layout: Layout) -> int:
     """Return a number that no generation of this home has, sealed or not, nor any that the trash holds."""
-    taken = [*_identities(layout), *_names(layout.trash)]
+    taken = [*list_identities(layout), *(name.partition(".")[0] for name in _names(layout.trash))]
     return 1 + max((parse_generation_number(name) or 0 for name in taken), default=0)
 
 
@@ -182,7 +182,8 @@ def _says_checkout(layout: Layout) -> bool:
         return False
 
 
-def _identities(layout: Layout) -> list[str]:
+def list_identities(layout: Layout) -> list[str]:
+    """Return the names of the directories of generations, sealed or not."""
     try:
         refuse_links(layout, layout.generations)
     except IntegrityFault:

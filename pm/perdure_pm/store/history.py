@@ -7,6 +7,7 @@ pointer and the records say what is selected, the history only what was.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,6 +64,17 @@ def load_history(layout: Layout, profile: str) -> list[Selection]:
         except (ValueError, KeyError, TypeError):
             continue
     return found
+
+
+def find_previous(history: Sequence[Selection], selected: str | None) -> str | None:
+    """Return what was selected before `selected`, or None where that is not known.
+
+    A crash between the pointer and its line leaves a pointer that the last line does not name: then what that line
+    selected is what went before.
+    """
+    if history and history[-1].generation != selected:
+        return history[-1].generation
+    return next((entry.before for entry in reversed(history) if entry.generation == selected), None)
 
 
 def _ends_clean(path: Path) -> bool:
