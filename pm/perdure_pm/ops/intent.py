@@ -7,6 +7,7 @@ the files' form (model.config, store.config). Keeps: intent-hand-edit-wins.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perdure_pm.model.config import SCHEMA, HomeConfig, find_key, parse_home_config, parse_profile_config
-from perdure_pm.model.errors import IntegrityFault
+from perdure_pm.model.errors import ConfigChanged, IntegrityFault
 from perdure_pm.ops.context import Context
 from perdure_pm.store.config import ConfigFile, load_file, plan_change, save_text
 from perdure_pm.store.layout import Layout
@@ -97,9 +98,13 @@ def finish_pending(context: Context) -> tuple[str, ...]:
         committed = bool(generation) and load_pointer(layout, profile) == generation
     except IntegrityFault:
         committed = False
+    edited = committed and file.digest not in {digest, hashlib.sha256(text.encode()).hexdigest()}
     if committed and file.digest == digest:
-        save_text(context.filesystem, file, text)
-    elif committed and file.digest != hashlib.sha256(text.encode()).hexdigest():
+        try:
+            save_text(context.filesystem, file, text)
+        except ConfigChanged:  # edited in this very moment
+            edited = True
+    if edited:
         said = f"{file.document.file} was edited while {generation} was published; your edit stays"
         notices = (f"{said}, and the next install publishes what it says",)
     context.filesystem.remove_tree(path)
@@ -120,7 +125,8 @@ def write_host(context: Context, intent: Intent, name: str, checkout: Path | Non
         file = load_file(layout, layout.config)
         text = plan_change(file, key, value, in_profile=in_profile)
         if text != file.text:
-            save_text(context.filesystem, file, text)
+            with contextlib.suppress(ConfigChanged):  # edited in this very moment: that edit stays
+                save_text(context.filesystem, file, text)
     file = load_file(layout, layout.config)
     mirror_policy(context.filesystem, layout, lazy=parse_home_config(file.document).lazy, config_digest=file.digest)
 

@@ -1,14 +1,16 @@
 """Whether a sealed generation can be started as it is.
 
-Owns: the quick check that comes before a selection: sizes, links and the interpreter. Does not own: the deep one, nor
-any repair.
+Owns: the quick check that comes before a selection: sizes, links and the interpreter with its version. Does not own:
+the deep one, nor any repair.
 """
 
 from __future__ import annotations
 
 import os
 
+from perdure_pm.adapters.interpreter import ask_interpreter, running_interpreter
 from perdure_pm.model.errors import IntegrityFault, PerdureError
+from perdure_pm.ops.build import bare_environment
 from perdure_pm.store.generations import Generation, load_files
 from perdure_pm.store.inventory import find_size_changes
 from perdure_pm.store.layout import Layout
@@ -22,7 +24,23 @@ def find_damage(layout: Layout, generation: Generation) -> str:
         return error.summary
     if findings:
         return str(findings[0])
-    return "" if os.access(generation.python, os.X_OK) else f"its interpreter {generation.python} does not run"
+    if not os.access(generation.python, os.X_OK):
+        return f"its interpreter {generation.python} does not run"
+    return _find_other_python(generation)
+
+
+def _find_other_python(generation: Generation) -> str:
+    """Return what is wrong where the interpreter became another minor version, which does not find the packages."""
+    recorded = generation.record["interpreter"]
+    version = running_interpreter().version
+    if str(running_interpreter().path) != os.path.realpath(generation.python):  # else nothing need be started
+        try:
+            version = ask_interpreter(generation.python, bare_environment()).version
+        except PerdureError as error:
+            return error.summary
+    if version.split(".")[:2] == recorded["version"].split(".")[:2]:
+        return ""
+    return f"it was built for Python {recorded['version']}, and its interpreter is now {version}"
 
 
 def require_sound(layout: Layout, generation: Generation) -> None:
