@@ -6,12 +6,18 @@ inheritable, so a child that keeps its parent's descriptors holds it too. Nothin
 
 import os
 import sys
+import time
 
 try:
     import fcntl
 
     _handle = os.open(os.path.join(os.path.dirname(sys.prefix), "lease"), os.O_RDONLY)
     os.set_inheritable(_handle, True)  # noqa: FBT003 - positional only  # positional only
-    fcntl.flock(_handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    for _ in range(100):
+        try:
+            fcntl.flock(_handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            time.sleep(0.002)  # a collection that tries the lock holds it for an instant
 except (ImportError, OSError):
     pass
