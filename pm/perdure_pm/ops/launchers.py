@@ -44,6 +44,8 @@ def _write(filesystem: ports.Filesystem, layout: Layout, name: str, text: str) -
     if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
         return
     filesystem.make_directories(layout.bin)
+    if path.is_symlink():
+        filesystem.remove_tree(path)  # the link; what it leads to is not PM's to write
     filesystem.write_durable(path, data, mode=0o755)
 
 
