@@ -1,7 +1,7 @@
 """What changing a plugin costs, beside what others do for the same set of packages, in one run.
 
-The app is the host; the plugin is a real one from an index with half a dozen dependencies. Everything is warm: each tool
-has built the same set once before. The peers are bare uv (a lock and a sync into a fresh environment, and one start),
+The app is the host; the plugin is a real one from an index with half a dozen dependencies. Everything is warm: each
+tool has built the same set once before. The peers are bare uv (a lock, a sync into a fresh environment, one start),
 `uv tool install --with`, `pipx inject` and pip in place.
 """
 
