@@ -74,9 +74,10 @@ def read_plain(layout: Layout, path: Path, limit: int) -> bytes | None:
         return None
     except OSError as error:
         raise damaged(path, error.strerror or str(error)) from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):  # before a file object is made, which a directory refuses
+        os.close(handle)
+        raise damaged(path, "it is not a file")
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise damaged(path, "it is not a file")
         data = file.read(limit + 1)
     if len(data) > limit:
         raise damaged(path, f"it is larger than {limit} bytes")
