@@ -1,0 +1,46 @@
+"""A home of the fake host with one generation, made once for each process of tests; every test works on a copy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.model.network import Network
+from perdure_pm.store.layout import Layout
+from tests.pm.bench import Bench
+from tests.pm.faults.fake_host import Workshop, copy_home, make_workshop, prepare_home
+
+
+@pytest.fixture(scope="session")
+def workshop(uv: Path, checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    """The fake host's checkouts and index."""
+    return make_workshop(tmp_path_factory.mktemp("workshop"), uv, checkout / "pm" / "uv.lock")
+
+
+@pytest.fixture(scope="session")
+def one_generation(workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
+    """A home in which the host was installed once; nobody changes it."""
+    layout = prepare_home(workshop, LocalFilesystem(), tmp_path_factory.mktemp("one") / "home")
+    bench = Bench(workshop=workshop, layout=layout, network=Network(wheelhouse=workshop.index))
+    bench.call("install", checkout=str(workshop.checkout))
+    yield layout
+    LocalFilesystem().remove_tree(layout.home)
+
+
+@pytest.fixture
+def bench(workshop: Workshop, one_generation: Layout, tmp_path: Path) -> Iterator[Bench]:
+    """A home with one generation of the fake host and a wheelhouse with its plugins."""
+    layout = copy_home(one_generation, tmp_path / "home")
+    yield Bench(workshop=workshop, layout=layout, network=Network(wheelhouse=workshop.index))
+    LocalFilesystem().remove_tree(layout.home)
+
+
+@pytest.fixture
+def as_root() -> None:
+    """Skip where the tests do not run as root."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        pytest.skip("only root may do that")

@@ -1,0 +1,52 @@
+"""Wheels written by hand, without a build: for indexes and wheelhouses whose every file is about one thing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def write_wheel(
+    folder: Path,
+    name: str,
+    version: str,
+    *,
+    requires: Sequence[str] = (),
+    metadata: Sequence[str] = (),
+    source: str | None = None,
+    entries: str | None = None,
+) -> Path:
+    """Have a pure wheel in `folder` and return its path; the same arguments give the same bytes.
+
+    Args:
+        folder: an existing directory.
+        name: the distribution, in any spelling.
+        version: its version.
+        requires: its requirements.
+        metadata: further lines of METADATA.
+        source: its module; by default one whose `plugin` is the version.
+        entries: its entry_points.txt; by default one that says it is a plugin of our app.
+    """
+    module = name.replace("-", "_").replace(".", "_").lower()
+    info = f"{module}-{version}.dist-info"
+    lines = [f"Name: {name}", f"Version: {version}", *metadata, *(f"Requires-Dist: {text}" for text in requires)]
+    members = {
+        f"{module}/__init__.py": f'plugin = "{version}"\n' if source is None else source,
+        f"{info}/METADATA": "\n".join(["Metadata-Version: 2.3", *lines, ""]),
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": f"[perdure]\n{module} = {module}:plugin\n" if entries is None else entries,
+    }
+    rows = [f"{path},sha256={_digest(text)},{len(text.encode())}" for path, text in members.items()]
+    members[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,"]) + "\n"
+    wheel = folder / f"{module}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path, text in members.items():
+            archive.writestr(zipfile.ZipInfo(path, (2026, 1, 1, 0, 0, 0)), text)
+    return wheel
+
+
+def _digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
