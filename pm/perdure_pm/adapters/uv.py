@@ -76,8 +76,8 @@ class Uv:
             )
         return wheels[0]
 
-    def export(self, project: Path, python: Path, *, groups: Sequence[str] = ()) -> str:
-        """Return the requirements, pinned and hashed, that a project's lock holds for its dependencies and `groups`.
+    def export(self, project: Path, python: Path, *, groups: Sequence[str] = (), extras: Sequence[str] = ()) -> str:
+        """Return the requirements, pinned and hashed, that a project's lock holds for it, `groups` and `extras`.
 
         Packages from the project's own tree are left out; markers stay as the lock has them.
         """
@@ -85,6 +85,8 @@ class Uv:
         arguments += ["--no-default-groups", "--offline", "--project", project, "--python", python]
         for group in groups:
             arguments += ["--group", group]
+        for extra in extras:
+            arguments += ["--extra", extra]
         return self._uv(arguments, f"reading {project / 'uv.lock'}").stdout
 
     def make_environment(self, path: Path, python: Path) -> None:

@@ -34,13 +34,15 @@ CONFIRM = click.option(
 
 @click.command(cls=Verb, kind="building")
 @CHECKOUT
+@click.option("--extra", "extras", multiple=True, metavar="NAME", help="An extra of the host; those there are stay.")
 @CONFIRM
 @click.pass_obj
-def install(session: Session, checkout: str | None, confirm_within: str | None) -> Answer:
+def install(session: Session, checkout: str | None, extras: tuple[str, ...], confirm_within: str | None) -> Answer:
     """Have the host and its plugins installed, and up to date."""
     from perdure_pm.cli.remote import call
 
-    arguments = {"checkout": checkout, "confirm_within": parse_seconds(confirm_within)}
+    seconds = parse_seconds(confirm_within)
+    arguments = {"checkout": checkout, "extras": list(extras), "confirm_within": seconds}
     return call(session, "install", arguments, show_install)
 
 

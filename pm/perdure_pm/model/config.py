@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perdure_pm.model.errors import ConfigInvalid, UsageFault
-from perdure_pm.model.identity import is_distribution_name
+from perdure_pm.model.identity import is_distribution_name, normalise_distribution
 from perdure_pm.model.requirement import find_requirement_problem, requirement_name
 
 SCHEMA = 1
@@ -32,7 +32,7 @@ class Key:
     name: str
     """Dotted."""
     kind: str
-    """boolean, text, url, path, place (a path or a URL), distribution, requirements (a list) or schema."""
+    """boolean, text, url, path, place (a path or a URL), distribution, names or requirements (lists) or schema."""
     meaning: str
     default: bool | str | None = None
 
@@ -40,6 +40,9 @@ class Key:
     def place(self) -> Place:
         return tuple(self.name.split("."))
 
+
+LISTS = {"names": "name", "requirements": "requirement"}
+"""Kinds of lists → what each entry is."""
 
 _BETWEEN = re.compile(r",(?![^\[]*\])(?=\s*[A-Za-z0-9])")
 """The comma between two requirements on a command line; those inside of one stand before a sign, or in brackets."""
@@ -49,6 +52,7 @@ _SCHEMA_KEY = Key(name="schema", kind="schema", meaning="the form of this file; 
 HOME_KEYS: tuple[Key, ...] = (
     _SCHEMA_KEY,
     Key(name="host.name", kind="distribution", meaning="the application that this home hosts"),
+    Key(name="host.extras", kind="names", meaning="the host's extras that are installed with it"),
     Key(name="host.checkout", kind="path", meaning="the source tree that the host is built from"),
     Key(
         name="install.lazy",
@@ -115,6 +119,8 @@ class HomeConfig:
 
     host_name: str | None = None
     host_checkout: str | None = None
+    host_extras: tuple[str, ...] = ()
+    """Normalised and sorted."""
     lazy: bool = True
     values: Mapping[str, bool | str | None] = field(default_factory=dict)
     """Every key by its dotted name, as model.settings.resolve takes it; only keys that the file has."""
@@ -138,9 +144,13 @@ def parse_home_config(document: Document) -> HomeConfig:
     found, warnings = _parse(document, HOME_KEYS)
     values = {name: value for name, value in found.items() if value is None or isinstance(value, (bool, str))}
     name, checkout, lazy = values.get("host.name"), values.get("host.checkout"), values.get("install.lazy", True)
+    extras = found.get("host.extras")
     return HomeConfig(
         host_name=name if isinstance(name, str) else None,
         host_checkout=checkout if isinstance(checkout, str) else None,
+        host_extras=tuple(sorted(normalise_distribution(str(extra)) for extra in extras))
+        if isinstance(extras, list)
+        else (),
         lazy=lazy is True,
         values=values,
         warnings=warnings,
@@ -170,7 +180,7 @@ def parse_typed(key: Key, text: str) -> Typed:
     value: Typed = text
     if key.kind == "boolean":
         value = {"true": True, "false": False}.get(text, text)
-    elif key.kind == "requirements":
+    elif key.kind in LISTS:
         value = [entry.strip(" ,") for entry in _BETWEEN.split(text) if entry.strip(" ,")]
     problems = [message for _, message in _find_problems(key, value, key.place)]
     if key.kind == "schema":
@@ -273,23 +283,23 @@ def _find_problems(key: Key, value: object, place: Place) -> Iterator[tuple[Plac
     elif key.kind == "schema":
         if value != SCHEMA or isinstance(value, bool):
             yield place, f"must be {SCHEMA}, is {_describe(value)}; another form needs another version of PM"
-    elif key.kind == "requirements":
-        yield from _find_list_problems(value, place)
+    elif key.kind in LISTS:
+        yield from _find_list_problems(value, place, LISTS[key.kind])
     elif value is not None:
         message = _find_text_problem(key.kind, value)
         if message:
             yield place, message
 
 
-def _find_list_problems(value: object, place: Place) -> Iterator[tuple[Place, str]]:
+def _find_list_problems(value: object, place: Place, kind: str) -> Iterator[tuple[Place, str]]:
     if value is None:
         return
     if not isinstance(value, list):
-        yield place, f"must be a list of requirements, is {_describe(value)}"
+        yield place, f"must be a list of {kind}s, is {_describe(value)}"
         return
     seen: dict[str, int] = {}
     for index, entry in enumerate(value):
-        message = _find_text_problem("requirement", entry)
+        message = _find_text_problem(kind, entry)
         if message:
             yield (*place, index), message
         elif (first := seen.setdefault(requirement_name(str(entry)), index)) != index:
@@ -301,7 +311,7 @@ def _find_text_problem(kind: str, value: object) -> str | None:
         return f"must be text, is {_describe(value)}"
     if not value.strip() or "\0" in value:
         return f"must not be {_describe(value)}"
-    if kind == "distribution" and not is_distribution_name(value):
+    if kind in {"distribution", "name"} and not is_distribution_name(value):
         return f"must be a distribution's name, is {_describe(value)}"
     if kind == "requirement":
         return find_requirement_problem(value)

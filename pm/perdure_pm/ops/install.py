@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from perdure_pm.ops.arguments import read_duration, read_text
+from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.ops.arguments import read_duration, read_text, read_texts
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.publish import Change, publish
 
@@ -19,18 +20,26 @@ def install(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     Args:
         context: the world.
         arguments: ``checkout``: the host's source tree, for a home that has none yet or is to change it;
-            ``confirm_within``: seconds of trial; ``expected``: the digest of the profile's config.yaml that was seen.
+            ``extras``: extras of the host that join those which are wanted; ``confirm_within``: seconds of trial;
+            ``expected``: the digest of the profile's config.yaml that was seen.
 
     Raises:
         PerdureError: see `publish`.
     """
     change = Change(
         operation="install",
+        extras=_read_extras(arguments),
         checkout=read_text(arguments, "checkout"),
         confirm_within=read_duration(arguments, "confirm_within"),
         expected=read_text(arguments, "expected"),
     )
     return publish(context, change)
+
+
+def _read_extras(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    if not arguments.get("extras"):
+        return ()
+    return tuple(normalise_distribution(name) for name in read_texts(arguments, "extras"))
 
 
 def upgrade(context: Context, arguments: Mapping[str, Any]) -> Outcome:

@@ -111,9 +111,13 @@ def finish_pending(context: Context) -> tuple[str, ...]:
     return notices
 
 
-def write_host(context: Context, intent: Intent, name: str, checkout: Path | None) -> None:
+def write_host(context: Context, intent: Intent, name: str, checkout: Path | None, extras: Sequence[str] = ()) -> None:
     """Have config.yaml say what is hosted and from where; an edit made meanwhile stays as it is."""
-    values = {"host.name": name} | ({} if checkout is None else {"host.checkout": str(checkout)})
+    values: dict[str, str | list[str]] = {"host.name": name}
+    if checkout is not None:
+        values["host.checkout"] = str(checkout)
+    if tuple(extras) != intent.home.host_extras:
+        values["host.extras"] = list(extras)
     layout = context.layout
     file = load_file(layout, intent.home_file.path)
     if file.digest != intent.home_file.digest:

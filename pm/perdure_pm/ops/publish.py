@@ -30,7 +30,7 @@ import hashlib
 import json
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ from perdure_pm.ops.intent import (
 from perdure_pm.ops.launchers import write_host_launchers
 from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.ops.packages_of import compare_packages, recorded_versions, resolved_versions
-from perdure_pm.ops.release import PLUGIN_GROUP, Plugin, Release
+from perdure_pm.ops.release import PLUGIN_GROUP, Plugin, Release, require_extras, with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.runtime import choose_interpreter, find_interpreter
 from perdure_pm.ops.selection import Selection, parse_selection
@@ -98,6 +98,8 @@ class Change:
     """The host's source tree, where it is to change."""
     plugins: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
     """What becomes of the profile's plugins; None leaves them."""
+    extras: tuple[str, ...] = ()
+    """Extras of the host that join those which are wanted already."""
     upgrade: bool = False
     """Whether versions that still fit are looked up anew."""
     confirm_within: timedelta | None = None
@@ -111,6 +113,8 @@ class Wanted:
     """Everything that determines what a generation holds."""
 
     release: Release
+    extras: tuple[str, ...]
+    """The host's extras, sorted."""
     selection: Selection
     interpreter: Interpreter
 
@@ -118,7 +122,7 @@ class Wanted:
         """Return the inputs as JSON; equal inputs mean an equal generation."""
         return {
             "release": self.release.digest,
-            "requirements": hashlib.sha256(self.release.requirements.encode()).hexdigest(),
+            "extras": list(self.extras),
             "plugins": list(self.selection.entries),
             "interpreter": self.interpreter.to_json(),
             "target": target_name(),
@@ -189,6 +193,8 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     interpreter = choose_interpreter(layout, uv, reporter, context.environ, context.python)
     release = release or build_release(context, uv, source, interpreter.path)
     wanted = _want(release, intent, change, interpreter)
+    release = with_extras(uv, layout, release, wanted.extras, interpreter.path)
+    wanted = replace(wanted, release=release)
 
     # 5. Resolve: a conflict is known before anything is built. A generation with these inputs may be sealed already,
     # another profile's or an earlier one: then it answers, and nothing is resolved or built.
@@ -245,7 +251,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     )
     write_host_launchers(filesystem, layout, list(wanted.release.commands))
     notices = (*notices, *finish_pending(context))
-    write_host(context, intent, wanted.release.name, source if isinstance(source, Path) else None)
+    write_host(context, intent, wanted.release.name, source if isinstance(source, Path) else None, wanted.extras)
     reporter.callback("published", {"profile": context.profile, "generation": identity, "from": before})
     return Outcome(
         status="ok",
@@ -263,7 +269,10 @@ def _want(release: Release, intent: Intent, change: Change, interpreter: Interpr
     entries = intent.plugins
     if change.plugins is not None:
         entries = change.plugins(parse_selection(release, entries).entries)
-    return Wanted(release=release, selection=parse_selection(release, entries), interpreter=interpreter)
+    extras = tuple(sorted({*intent.home.host_extras, *change.extras}))
+    require_extras(release, extras)
+    selection = parse_selection(release, entries)
+    return Wanted(release=release, extras=extras, selection=selection, interpreter=interpreter)
 
 
 def _answers(context: Context, generation: Generation, wanted: Wanted) -> bool:
@@ -280,7 +289,7 @@ def _answer_noop(
         write_pending(context, intent.profile_file, _intent_text(intent, change, wanted), current.identity)
         notices = (*notices, *finish_pending(context))
         source = Path(change.checkout).resolve() if change.checkout is not None else None
-        write_host(context, intent, wanted.release.name, source)
+        write_host(context, intent, wanted.release.name, source, wanted.extras)
     plan = {"changes": False, "from": current.identity, "packages": [], "profile": context.profile}
     return Outcome(
         status="noop",

@@ -11,14 +11,15 @@ import configparser
 import json
 import tomllib
 import zipfile
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from perdure_pm import ports
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, UsageFault
+from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.lock_view import parse_local_sources
 from perdure_pm.ops.build import Wheel, build_wheels
 from perdure_pm.store.inventory import hash_file, hash_tree
@@ -65,6 +66,12 @@ class Release:
     """The host's lock for the host and its bundle, pinned and hashed."""
     source: str
     """The checkout it came from."""
+    groups: tuple[str, ...]
+    """The dependency groups that `requirements` holds beside the host's own."""
+    offered_extras: tuple[str, ...]
+    """The extras that the host declares."""
+    extras: tuple[str, ...] = ()
+    """The extras that `requirements` holds."""
 
 
 def load_release(layout: Layout, digest: str) -> Release | None:
@@ -87,6 +94,8 @@ def load_release(layout: Layout, digest: str) -> Release | None:
             plugins=tuple(Plugin(**entry) for entry in data["plugins"]),
             requirements=data["requirements"],
             source=data["source"],
+            groups=tuple(data["groups"]),
+            offered_extras=tuple(data["extras"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -136,8 +145,13 @@ def ensure_release(
         "wheels": [{"file": wheel.path.name, "sha256": wheel.sha256} for wheel in wheels],
         "plugins": [plugin.to_json() for wheel in wheels for plugin in _plugins(wheel)],
         "requirements": uv.export(checkout, python, groups=groups),
+        "groups": groups,
+        "extras": sorted(
+            normalise_distribution(extra) for extra in project["project"].get("optional-dependencies", {})
+        ),
     }
-    filesystem.copy_file(checkout / "uv.lock", folder / "uv.lock")
+    for member in ("pyproject.toml", "uv.lock"):  # what the lock is read with again, for other extras
+        filesystem.copy_file(checkout / member, folder / member)
     filesystem.make_read_only(folder)
     folder.chmod(0o755)
     # Written last: a release without it is what a killed build left.
@@ -147,6 +161,30 @@ def ensure_release(
     if release is None:
         raise IntegrityFault(f"the release that was just built at {folder} cannot be read back")
     return release
+
+
+def require_extras(release: Release, extras: Collection[str]) -> None:
+    """Return when the host declares every one of `extras`.
+
+    Raises:
+        UsageFault: it does not.
+    """
+    unknown = sorted(set(extras) - set(release.offered_extras))
+    if unknown:
+        raise UsageFault(
+            f"{release.name} {release.version} has no extra {unknown[0]}",
+            hint=f"its extras are: {', '.join(release.offered_extras) or 'none'}",
+            context={"extras": unknown},
+        )
+
+
+def with_extras(uv: Uv, layout: Layout, release: Release, extras: Collection[str], python: Path) -> Release:
+    """Return the release with the requirements that its lock holds for `extras` too."""
+    if not extras:
+        return release
+    chosen = tuple(sorted(extras))
+    folder = layout.release(release.digest)
+    return replace(release, extras=chosen, requirements=uv.export(folder, python, groups=release.groups, extras=chosen))
 
 
 def _load_project(checkout: Path) -> dict[str, Any]:

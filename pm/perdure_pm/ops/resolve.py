@@ -110,7 +110,7 @@ def _write_project(
         'name = "generation"',
         'version = "0"',
         f'requires-python = "=={major}.{minor}.*"',
-        f"dependencies = {json.dumps([*locals_, *requirements])}",
+        f"dependencies = {json.dumps([*(_with_extras(name, release) for name in locals_), *requirements])}",
         "[tool.uv]",
         "package = false",
         f"environments = [{json.dumps(_here())}]",
@@ -122,6 +122,10 @@ def _write_project(
         lines += [f"{name} = {{ path = {json.dumps(str(wheel.path))} }}" for name, wheel in locals_.items()]
     filesystem.write_durable(folder / "pyproject.toml", ("\n".join(lines) + "\n").encode())
     return folder
+
+
+def _with_extras(name: str, release: Release) -> str:
+    return f"{name}[{','.join(release.extras)}]" if name == release.name and release.extras else name
 
 
 def _here() -> str:

@@ -19,6 +19,7 @@ from tests.unprivileged import UnprivilegedUser
 TABLE = """\
 KEY                       VALUE            FROM
 host.name                 perdure          file
+host.extras               -                default
 host.checkout             -                default
 install.lazy              true             default
 network.index-url         -                default

@@ -178,5 +178,6 @@ def test_an_interrupt_at_a_question_leaves_everything(
         return terminal.process.poll() is not None
 
     wait_until(pressed_again, "the interrupt ends the run")
-    assert terminal.end() == exit_code
+    # One signal more may meet an interpreter that is ending; a shell sees the same number either way.
+    assert terminal.end() in {exit_code, -number}
     assert snapshot(layout.home) == before
