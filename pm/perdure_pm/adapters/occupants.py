@@ -71,7 +71,12 @@ def _is_in(occupant: Occupant, prefix: bytes) -> bool:
 
 def _traces(occupant: Occupant) -> Iterator[bytes]:
     """Yield, cheapest first, whatever names files that a process runs from: command, program, directory, maps."""
-    yield from (word for word in occupant.words[:3] if word.startswith(b"/"))
+    for word in occupant.words[:3]:
+        if word.startswith(b"/"):
+            yield word
+            # The folder may have been named through a link; the file itself may be one that leads out of the folder.
+            folder, name = os.path.split(word)
+            yield os.path.join(os.path.realpath(folder), name)
     for name in (b"exe", b"cwd"):
         with contextlib.suppress(OSError):
             # A directory itself is inside it too.

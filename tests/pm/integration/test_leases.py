@@ -1,0 +1,270 @@
+"""What runs keeps what it runs from: real processes, their children, and those that are stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perdure_pm.adapters.leases import find_users, is_leased
+from perdure_pm.store.generations import Generation
+from tests.pm.bench import Bench
+from tests.pm.polling import wait_until
+
+pytestmark = pytest.mark.platforms("linux")
+
+WAIT = "import sys; print('ready', flush=True); sys.stdin.read()"
+"""Runs until its standard input is closed."""
+
+PARENT = """
+import subprocess, sys
+subprocess.Popen([{python!r}, "-I", "-S", "-c", {wait!r}], close_fds={close}, cwd={cwd!r}, stdout=sys.stdout)
+"""
+"""Starts a child that waits, and ends at once."""
+
+
+class Running:
+    """A process that runs until it is told to end."""
+
+    def __init__(self, command: list[str], *, cwd: Path | None = None) -> None:
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": os.defpath}, cwd=cwd
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"ready\n"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def end(self) -> None:
+        """Close its input, and wait until it, and whoever has its output, is gone."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        if not self.process.stdin.closed:
+            self.process.stdin.close()
+            self.process.stdout.read()
+            self.process.stdout.close()
+            self.process.wait(60)
+
+
+@pytest.fixture
+def running() -> Iterator[list[Running]]:
+    """Processes to be ended with the test."""
+    started: list[Running] = []
+    yield started
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGCONT)
+        process.end()
+
+
+@pytest.fixture
+def old(bench: Bench) -> Generation:
+    """Generation 1, which is long neither selected nor previous nor young."""
+    first = bench.current
+    bench.add("gadget")
+    bench.add("part-1")
+    bench.pass_time(days=3)
+    return first
+
+
+def collect(bench: Bench) -> dict[str, list[str]]:
+    """Collect all that is allowed; return what stayed, with the reasons."""
+    kept: dict[str, list[str]] = bench.call("collect", keep=0).data["kept"]
+    assert sorted(kept) == bench.generations
+    return kept
+
+
+@pytest.mark.proves("lease-keeps-generation")
+def test_a_process_keeps_its_generation_until_it_ends(bench: Bench, running: list[Running]) -> None:
+    """Case 47, from the publication on: the receipts tell of it too."""
+    first = bench.current
+    process = Running([str(first.python), "-I", "-c", WAIT])
+    running.append(process)
+    assert is_leased(first.path)
+    assert [user.pid for user in find_users(bench.layout)[first.identity]] == [process.pid]
+    told = f"1 process still runs {first.identity}: restart it ({process.pid})"
+    for words in (("plugin", "add", "gadget"), ("plugin", "add", "part-1"), ("install",), ("collect", "--keep", "0")):
+        assert bench.pm(*words).exit_code == 0
+        assert told in bench.receipts()[-1].obligations, words
+    bench.pass_time(days=3)
+    assert collect(bench)[first.identity] == ["in use"]
+    process.end()
+    assert not is_leased(first.path)
+    assert first.identity not in collect(bench)
+    assert bench.pm("install").exit_code == 0
+    assert bench.receipts()[-1].obligations == ()
+
+
+@pytest.mark.proves("lease-keeps-generation")
+def test_the_host_started_by_its_launcher_holds_its_generation(
+    bench: Bench, old: Generation, running: list[Running]
+) -> None:
+    environment = {"PERDURE_PROFILE": "old", "PATH": os.defpath}
+    bench.layout.profile("old").mkdir()
+    bench.layout.pointer("old").write_text(old.identity + "\n")
+    code = f"import os; os.environ.clear(); exec({WAIT!r})"
+    sample = next((old.path / "venv").glob("lib/python3*/site-packages")) / "fakehost" / "__init__.py"
+    sample.parent.chmod(0o755)
+    text = sample.read_text()
+    sample.unlink()
+    sample.write_text(text.replace("    print(json.dumps(said))", f"    exec({code!r})"))
+    process = subprocess.Popen(
+        [bench.layout.bin / "fakehost"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout.readline() == b"ready\n"
+    shutil.rmtree(bench.layout.profile("old"))
+    assert is_leased(old.path)
+    assert collect(bench)[old.identity] == ["in use"]
+    process.stdin.close()
+    process.wait(60)
+    process.stdout.close()
+    assert old.identity not in collect(bench)
+
+
+@pytest.mark.proves("lease-keeps-generation")
+@pytest.mark.parametrize(
+    ("close", "inside"),
+    [(False, False), (True, True)],
+    ids=["that keeps the descriptor and runs another Python", "that keeps nothing but runs from the generation"],
+)
+def test_a_child_keeps_its_parents_generation(
+    bench: Bench, old: Generation, running: list[Running], tmp_path: Path, close: bool, inside: bool
+) -> None:
+    python = str(old.python) if inside else os.path.realpath(sys.executable)
+    source = PARENT.format(python=python, wait=WAIT, close=close, cwd=str(tmp_path))
+    parent = Running([str(old.python), "-I", "-c", source])
+    running.append(parent)
+    parent.process.wait(60)
+    assert is_leased(old.path) is not close
+    assert collect(bench)[old.identity] == ["in use"]
+    parent.end()
+    assert old.identity not in collect(bench)
+
+
+@pytest.mark.proves("lease-keeps-generation")
+def test_a_process_that_only_works_in_a_generation_keeps_it(
+    bench: Bench, old: Generation, running: list[Running]
+) -> None:
+    process = Running([os.path.realpath(sys.executable), "-I", "-S", "-c", WAIT], cwd=old.path / "venv")
+    running.append(process)
+    assert not is_leased(old.path)
+    assert collect(bench)[old.identity] == ["in use"]
+    process.end()
+    assert old.identity not in collect(bench)
+
+
+@pytest.mark.proves("lease-keeps-generation")
+def test_a_process_that_only_maps_a_file_of_a_generation_keeps_it(
+    bench: Bench, old: Generation, running: list[Running]
+) -> None:
+    mapped = next(old.path.glob("venv/lib/python3*/site-packages/fakehost/__init__.py"))
+    opened = f"file = open({str(mapped)!r}); kept = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ); file.close()"
+    source = f"import mmap; {opened}; {WAIT}"
+    process = Running([os.path.realpath(sys.executable), "-I", "-S", "-c", source])
+    running.append(process)
+    assert collect(bench)[old.identity] == ["in use"]
+    process.end()
+    assert old.identity not in collect(bench)
+
+
+@pytest.mark.proves("lease-keeps-generation")
+def test_a_stopped_process_keeps_its_generation(bench: Bench, old: Generation, running: list[Running]) -> None:
+    process = Running([str(old.python), "-I", "-c", WAIT])
+    running.append(process)
+    os.kill(process.pid, signal.SIGSTOP)
+    wait_until(lambda: _state(process.pid) == "T", "the process is stopped")
+    assert collect(bench)[old.identity] == ["in use"]
+    os.kill(process.pid, signal.SIGCONT)
+    assert collect(bench)[old.identity] == ["in use"]
+    process.end()
+    assert old.identity not in collect(bench)
+
+
+@pytest.mark.proves("lease-dead-blocks-nothing")
+def test_a_killed_process_keeps_nothing(bench: Bench, old: Generation, running: list[Running]) -> None:
+    """Case 48: the lease file stays, and blocks nobody."""
+    process = Running([str(old.python), "-I", "-c", WAIT])
+    running.append(process)
+    os.kill(process.pid, signal.SIGKILL)
+    # Not even waited for: a zombie runs nothing.
+    wait_until(lambda: _state(process.pid) == "Z", "the process is dead")
+    assert (old.path / "lease").exists()
+    assert old.identity not in collect(bench)
+
+
+@pytest.mark.proves("lease-keeps-generation")
+def test_a_home_behind_a_link_is_looked_for_under_both_names(
+    bench: Bench, old: Generation, running: list[Running], tmp_path: Path
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(bench.layout.home)
+    python = link / old.python.relative_to(bench.layout.home)
+    process = Running([str(python), "-I", "-S", "-c", WAIT])  # without site there is no lease: /proc has to tell
+    running.append(process)
+    assert not is_leased(old.path)
+    assert collect(bench)[old.identity] == ["in use"]
+
+
+@pytest.mark.proves("lease-stops-no-start")
+@pytest.mark.parametrize("lease", ["absent", "a directory", "locked by somebody else"])
+def test_no_lease_keeps_a_process_from_starting(bench: Bench, lease: str) -> None:
+    import fcntl
+
+    path = bench.current.path / "lease"
+    bench.current.path.chmod(0o755)
+    handle = os.open(path, os.O_RDONLY)
+    if lease == "locked by somebody else":
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    else:
+        path.unlink()
+        if lease == "a directory":
+            path.mkdir()
+    assert bench.start().returncode == 0
+    os.close(handle)
+
+
+@pytest.mark.proves("lease-keeps-generation")
+def test_a_collection_that_tries_the_lock_takes_no_lease_from_who_starts_meanwhile(bench: Bench) -> None:
+    import fcntl
+
+    first = bench.current
+    handle = os.open(first.path / "lease", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    code = (
+        "import os, sys; sys.stdout.write('ready\\n'); sys.stdout.flush(); "
+        "import perdure_lease; sys.stdin.readline(); print('done', flush=True); sys.stdin.read()"
+    )
+    # Without site the module is imported where the test wants it: after it has said that it runs.
+    site, prefix = str(next(first.path.glob("venv/lib/python3*/site-packages"))), str(first.path / "venv")
+    process = subprocess.Popen(
+        [first.python, "-I", "-S", "-c", f"import sys; sys.path.append({site!r}); sys.prefix = {prefix!r}; {code}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PATH": os.defpath},
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout.readline() == b"ready\n"
+    os.close(handle)
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"done\n"
+    assert is_leased(first.path)
+    process.stdin.close()
+    process.wait(60)
+    process.stdout.close()
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
