@@ -166,27 +166,27 @@ class Bootstrap:
         more += ["--slow"] if self.options.slow else []
         totals = dict.fromkeys(COUNTS, 0)
         status = 0
-        for wanted in test_environments.TEST_ENVIRONMENTS:
-            folders = [name for name in wanted.tests if (checkout / name).is_dir()]
-            if only:
-                folders = [name for name in folders if name.rpartition("/")[2] in only or name in only]
-            if not folders:
-                continue
-            report = self.layout.test_environment(wanted.name) / "report.xml"
-            command: list[str | Path] = [
-                pythons[wanted.name],
-                "-I",
-                "-m",
-                "pytest",
-                *folders,
-                "--junitxml",
-                report,
-                *more,
+        parallel = [] if any(word.startswith("-n") for word in more) else ["-n", str(min(4, os.cpu_count() or 1))]
+        runs = [
+            (wanted.name, folders, options)
+            for wanted in test_environments.TEST_ENVIRONMENTS
+            for folders, options in ((wanted.tests, parallel), (wanted.alone, []))
+        ]
+        for name, folders, options in runs:
+            chosen = [
+                folder
+                for folder in folders
+                if (checkout / folder).is_dir() and (not only or folder in only or folder.rpartition("/")[2] in only)
             ]
-            ended = self._call(command, checkout)
+            if not chosen:
+                continue
+            report = self.layout.test_environment(name) / "report.xml"
+            report.unlink(missing_ok=True)
+            command: list[str | Path] = [pythons[name], "-I", "-m", "pytest", *chosen, *options]
+            ended = self._call([*command, "--junitxml", report, *more], checkout)
             counts = _read_counts(report)
-            for name in COUNTS:
-                totals[name] += counts[name]
+            for count in COUNTS:
+                totals[count] += counts[count]
             # 5: nothing was collected, which a filter makes usual in one of two environments
             status = status or (0 if ended == 5 else ended)
         ran = totals["passed"] + totals["failed"] + totals["errors"]

@@ -38,11 +38,13 @@ class TestEnvironment:
     sources: tuple[str, ...]
     """Directories below the checkout that are importable; a trailing ``/*`` stands for each directory in it."""
     tests: tuple[str, ...]
-    """The directories of tests that run in it."""
+    """The directories of tests that run in it, several at a time."""
+    alone: tuple[str, ...] = ()
+    """Those that measure, and so run one after the other with nothing beside them."""
 
 
 TEST_ENVIRONMENTS = (
-    TestEnvironment("pm", "pm", ("test",), ("pm", "compat"), ("tests/pm", "tests/system", "tests/perf")),
+    TestEnvironment("pm", "pm", ("test",), ("pm", "compat"), ("tests/pm", "tests/system"), ("tests/perf",)),
     TestEnvironment(
         "app",
         ".",
