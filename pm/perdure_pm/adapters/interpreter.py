@@ -49,6 +49,11 @@ class Interpreter:
         return {"path": str(self.path), "version": self.version, "implementation": self.implementation}
 
 
+def interpreter_from_json(data: Mapping[str, str]) -> Interpreter:
+    """Return the interpreter that a record describes."""
+    return Interpreter(Path(data["path"]), data["version"], data["implementation"])
+
+
 def running_interpreter() -> Interpreter:
     """Return the base interpreter of this process."""
     base = getattr(sys, "_base_executable", None) or sys.executable

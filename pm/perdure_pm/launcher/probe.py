@@ -19,9 +19,12 @@ def probe(request: dict[str, Any]) -> int:
             found = importlib.import_module(module)
             for attribute in filter(None, attributes.split(".")):
                 found = getattr(found, attribute)
-        except BaseException as error:  # noqa: BLE001 - SystemExit at import is a failure too  # SystemExit at import is a failure too
+        except BaseException as error:  # noqa: BLE001 - SystemExit at import is a failure too
             sys.stderr.write(f"{entry['name']} ({entry['entry']}): {type(error).__name__}: {error}\n")
             return 97
+    # An import that ended the process with exit code 0 did not come here.
+    with open(request["imported"], "w", encoding="ascii"):
+        pass
     if request["command"] is None:
         return 0
     sys.argv = request["command"]

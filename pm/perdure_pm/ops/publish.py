@@ -35,7 +35,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from perdure_pm.adapters.interpreter import Interpreter, target_name
+from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, target_name
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import (
@@ -64,7 +64,7 @@ from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.ops.packages_of import compare_packages, recorded_versions, resolved_versions
 from perdure_pm.ops.release import PLUGIN_GROUP, Plugin, Release, require_extras, with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
-from perdure_pm.ops.runtime import choose_interpreter, find_interpreter
+from perdure_pm.ops.runtime import choose_interpreter, find_interpreter, is_still
 from perdure_pm.ops.selection import Selection, parse_selection
 from perdure_pm.ops.soundness import find_damage
 from perdure_pm.store import history
@@ -160,7 +160,7 @@ class _Overtaken(Exception):
     """The intent changed between step 3 and the commit."""
 
 
-def _publish_once(  # noqa: C901 - the protocol in one piece, as its specification  # the protocol in one piece, as its specification
+def _publish_once(  # noqa: C901 - the protocol in one piece, as its specification
     context: Context, change: Change, notices: tuple[str, ...]
 ) -> Outcome:
     """Return the outcome of the protocol, gone through once."""
@@ -175,8 +175,8 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     source, said = find_source(context, change.checkout or intent.home.host_checkout)
     notices = (*notices, *said)
     release = find_release(layout, source)
-    interpreter = find_interpreter(layout, context.environ, context.python)
     current = current_generation(layout, context.profile)
+    interpreter = _find_interpreter(context, current)
     if release is not None and interpreter is not None and not change.upgrade:
         wanted = _want(release, intent, change, interpreter)
         if current is not None and _answers(context, current, wanted):
@@ -190,7 +190,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         )
     _require_space(context, current)
     uv = make_uv(context)
-    interpreter = choose_interpreter(layout, uv, reporter, context.environ, context.python)
+    interpreter = interpreter or choose_interpreter(layout, uv, reporter, context.environ, context.python)
     release = release or build_release(context, uv, source, interpreter.path)
     wanted = _want(release, intent, change, interpreter)
     release = with_extras(uv, layout, release, wanted.extras, interpreter.path)
@@ -215,11 +215,15 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
 
     # A crash from here to the commit leaves a generation that nothing names, and a note that nothing follows.
     identity = sealed.identity if sealed is not None else f"{next_number(layout)}-{wanted.digest()[:12]}"
+    inventory = None
     try:
         if resolution is not None:
-            # 6 to 8. Build, verify, seal.
+            # 6. Build.
             inventory = _build(context, uv, wanted, resolution, identity, current)
-            _verify(context, wanted, identity)
+        # 7. Verify, also what was sealed before: it may be what a trial ended.
+        _verify(context, wanted, identity)
+        if resolution is not None and inventory is not None:
+            # 8. Seal.
             _seal(context, uv, wanted, resolution, identity, inventory)
         # 9. Was anything edited meanwhile?
         if not is_unchanged(layout, intent):
@@ -273,6 +277,16 @@ def _want(release: Release, intent: Intent, change: Change, interpreter: Interpr
     require_extras(release, extras)
     selection = parse_selection(release, entries)
     return Wanted(release=release, extras=extras, selection=selection, interpreter=interpreter)
+
+
+def _find_interpreter(context: Context, current: Generation | None) -> Interpreter | None:
+    """Return the interpreter to build on: the one that was asked for, else the one that runs now, else PM's own.
+
+    The one that runs now stays, so that a change of plugins is not a change of interpreter too.
+    """
+    if context.python is None and current is not None and is_still(current.record["interpreter"]):
+        return interpreter_from_json(current.record["interpreter"])
+    return find_interpreter(context.layout, context.environ, context.python)
 
 
 def _answers(context: Context, generation: Generation, wanted: Wanted) -> bool:
@@ -445,7 +459,9 @@ def _verify(context: Context, wanted: Wanted, identity: str) -> None:
     for command in wanted.release.commands:
         script = environment_scripts(path / "venv") / command
         words = [str(script), "plugins", "--check"] if command == "perdure" else [str(script), "--version"]
-        request = {"entries": boot["plugins"], "command": words}
+        imported = context.layout.scratch / f"imported-{identity}"
+        context.filesystem.remove_tree(imported)
+        request = {"entries": boot["plugins"], "command": words, "imported": str(imported)}
         completed = run(
             [environment_python(path / "venv"), "-I", probe, json.dumps(request)],
             environment=bare_environment(),
@@ -453,7 +469,7 @@ def _verify(context: Context, wanted: Wanted, identity: str) -> None:
             timeout=HEALTH_SECONDS,
             on_tick=context.reporter.heartbeat,
         )
-        if completed.returncode != 0:
+        if completed.returncode != 0 or not imported.is_file():
             raise HealthCheckFailed(
                 f"{wanted.release.name} {wanted.release.version} does not start in the new environment: "
                 f"{command} ended with {completed.returncode}",

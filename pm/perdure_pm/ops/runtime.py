@@ -32,6 +32,7 @@ from perdure_pm.adapters.interpreter import (
     MINIMUM,
     Interpreter,
     ask_interpreter,
+    interpreter_from_json,
     running_interpreter,
     target_name,
 )
@@ -154,7 +155,7 @@ def find_usable_runtime(
     known = {name: value for name, value in present.record["inputs"].items() if name != "python"}
     recorded = present.record["inputs"]["python"]
     fits = python is None or os.path.realpath(python) == recorded["path"]
-    if known == inputs and fits and _still_is(recorded) and not find_runtime_problem(present, thorough=thorough):
+    if known == inputs and fits and is_still(recorded) and not find_runtime_problem(present, thorough=thorough):
         return present
     return None
 
@@ -296,9 +297,8 @@ def find_interpreter(layout: Layout, environ: Mapping[str, str], wanted: str | N
             )
         return found
     present = load_runtime(layout)
-    if present is not None and _still_is(present.record["inputs"]["python"]):
-        data = present.record["inputs"]["python"]
-        return Interpreter(Path(data["path"]), data["version"], data["implementation"])
+    if present is not None and is_still(present.record["inputs"]["python"]):
+        return interpreter_from_json(present.record["inputs"]["python"])
     running = running_interpreter()
     usable = running.release >= MINIMUM and running.implementation == "CPython"
     return running if usable and not _shared(running.path, environ, layout) else None
@@ -395,7 +395,7 @@ def _seed_members(source: Path) -> dict[str, Path]:
     return {name: source / name for name in (*names, "compat/perdure_compat")}
 
 
-def _still_is(recorded: Mapping[str, Any]) -> bool:
+def is_still(recorded: Mapping[str, Any]) -> bool:
     """Return whether the recorded interpreter is still there in the recorded version."""
     running = running_interpreter()
     if str(running.path) == recorded["path"]:
