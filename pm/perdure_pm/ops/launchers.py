@@ -50,9 +50,11 @@ def _write(filesystem: ports.Filesystem, layout: Layout, name: str, text: str) -
 
 
 def _template(kind: str) -> str:
-    suffix = "cmd" if sys.platform == "win32" else "sh"
-    text = (Path(__file__).resolve().parent.parent / "launcher" / f"{kind}.{suffix}").read_text(encoding="utf-8")
-    return text.replace("\n", "\r\n") if suffix == "cmd" else text
+    """Return a launcher's text; every shell launcher begins by finding its home."""
+    folder = Path(__file__).resolve().parent.parent / "launcher"
+    if sys.platform == "win32":
+        return (folder / f"{kind}.cmd").read_text(encoding="utf-8").replace("\n", "\r\n")
+    return "".join((folder / name).read_text(encoding="utf-8") for name in ("head.sh", f"{kind}.sh"))
 
 
 def is_command(name: str) -> bool:

@@ -317,7 +317,7 @@ FILLED = {"@COMMAND@": "perdure", "@TARGET@": "store/packages/x/x"}
 )
 def test_every_placeholder_is_one_that_gets_filled(template: str) -> None:
     text = (TEMPLATES / template).read_text(encoding="ascii")
-    expected = {"host": {"@COMMAND@"}, "pm": set(), "command": {"@TARGET@"}}[template.partition(".")[0]]
+    expected = {"host": {"@COMMAND@"}, "pm": set(), "command": {"@TARGET@"}, "head": set()}[template.partition(".")[0]]
     assert set(re.findall(r"@[A-Z]+@", text)) == expected
 
 
@@ -348,7 +348,7 @@ def test_a_launcher_for_windows_is_whole(kind: str, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("kind", ["host", "pm", "command"])
 def test_a_launcher_for_a_shell_is_plain_posix(kind: str) -> None:
-    text = (TEMPLATES / f"{kind}.sh").read_text(encoding="ascii").replace("@COMMAND@", "x").replace("@TARGET@", "x")
+    text = launchers._template(kind).replace("@COMMAND@", "x").replace("@TARGET@", "x")
     assert text.startswith("#!/bin/sh\n")
     code = [line.strip() for line in text.splitlines() if not line.strip().startswith("#")]
     for word in ("[[", "local ", "function ", "source ", "${BASH", "pipefail", "<<<", "&>", "echo -", "==", "type "):
