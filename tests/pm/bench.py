@@ -1,6 +1,6 @@
 """A home of the fake host with PM called on it: in this process, with any clock, or by its launcher, as people do.
 
-Owns: calling and looking. Does not own: the fake host (tests/pm/faults/fake_host) or what is asserted.
+Owns: calling and looking. Does not own: the fake host (tests/pm/fake_host) or what is asserted.
 """
 
 from __future__ import annotations
@@ -21,8 +21,26 @@ from perdure_pm.store.generations import Generation, load_current
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.receipts import Receipt, load_all
 from tests.pm.command_line import CommandLine, Ended
-from tests.pm.faults.fake_host import Workshop
-from tests.pm.faults.performing import Told
+from tests.pm.fake_host import Workshop
+
+
+class Listening:
+    """A reporter that calls a listener at each step and callback, by its name."""
+
+    def __init__(self, on_stage: Callable[[str], None]) -> None:
+        self._on_stage = on_stage
+
+    def progress(self, stage: str, message: str, *, done: int | None = None, total: int | None = None) -> None:
+        self._on_stage(stage)
+
+    def callback(self, name: str, payload: dict[str, Any]) -> None:
+        self._on_stage(name)
+
+    def heartbeat(self) -> None:
+        """Say nothing."""
+
+    def committed(self) -> None:
+        self._on_stage("committed")
 
 
 class Launched(CommandLine):
@@ -58,7 +76,7 @@ class Bench:
         return Context(
             layout=self.layout,
             filesystem=LocalFilesystem(),
-            reporter=Told(on_stage),
+            reporter=Listening(on_stage),
             network=self.network,
             clock=lambda: self.now,
             environ={},

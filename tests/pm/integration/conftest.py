@@ -12,7 +12,7 @@ from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.model.network import Network
 from perdure_pm.store.layout import Layout
 from tests.pm.bench import Bench
-from tests.pm.faults.fake_host import Workshop, copy_home, make_workshop, prepare_home
+from tests.pm.fake_host import Workshop, copy_home, make_workshop, prepare_home
 
 
 @pytest.fixture(scope="session")

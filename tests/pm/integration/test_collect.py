@@ -24,8 +24,8 @@ from perdure_pm.store.labels import Labels, save_labels
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer
 from tests.pm.bench import Bench
-from tests.pm.faults.performing import fingerprint
 from tests.pm.sample_home import make_generation, select_generation
+from tests.system.machine import fingerprint
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
 

@@ -16,8 +16,8 @@ from perdure_pm.model.errors import IntegrityFault, NothingInstalled, UsageFault
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer, save_pointer
 from tests.pm.bench import Bench
-from tests.pm.faults.fake_host import replace_uv
-from tests.pm.faults.performing import fingerprint
+from tests.pm.fake_host import replace_uv
+from tests.system.machine import fingerprint
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
 

@@ -20,7 +20,7 @@ from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer
 from perdure_pm.store.trial import load_trial
 from tests.pm.bench import Bench
-from tests.pm.faults.fake_host import Workshop, copy_home, prepare_home
+from tests.pm.fake_host import Workshop, copy_home, prepare_home
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
 
