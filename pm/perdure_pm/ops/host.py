@@ -27,7 +27,7 @@ def make_uv(context: Context) -> Uv:
 
 
 def find_source(context: Context, checkout: str | None) -> tuple[Path | Release, tuple[str, ...]]:
-    """Return the host's checkout, or, when that is gone, the release that runs now, with a notice.
+    """Return the host's checkout, or, when that is gone, the release that was made of it, with a notice.
 
     Raises:
         NothingInstalled: nobody said what to install.
@@ -36,8 +36,7 @@ def find_source(context: Context, checkout: str | None) -> tuple[Path | Release,
     layout = context.layout
     if checkout is not None and (Path(checkout) / "pyproject.toml").is_file():
         return Path(checkout).resolve(), ()
-    current = current_generation(layout, context.profile)
-    kept = load_release(layout, current.record["host"]["release"]) if current is not None else None
+    kept = _find_kept(layout, context.profile, checkout)
     if kept is not None:
         gone = checkout or kept.source
         return kept, (f"the checkout {gone} is gone: {kept.name} {kept.version} was taken from the store",)
@@ -48,6 +47,16 @@ def find_source(context: Context, checkout: str | None) -> tuple[Path | Release,
         hint="name the host's checkout: perdure-pm install --checkout DIR",
         context={"home": str(layout.home)},
     )
+
+
+def _find_kept(layout: Layout, profile: str, checkout: str | None) -> Release | None:
+    """Return the release that the profile runs, else, where its generation is gone too, the newest of that checkout."""
+    current = current_generation(layout, profile)
+    if current is not None:
+        return load_release(layout, current.record["host"]["release"])
+    folders = sorted(layout.releases.glob("*/release.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    releases = (load_release(layout, path.parent.name) for path in folders)
+    return next((release for release in releases if release is not None and release.source == checkout), None)
 
 
 def find_release(layout: Layout, source: Path | Release) -> Release | None:
