@@ -19,7 +19,7 @@ from pathlib import Path
 from perdure_pm import ports
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.errors import ArtefactMissing, IntegrityFault
+from perdure_pm.model.errors import ArtefactMissing, IntegrityFault, NoSpace
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.store.inventory import (
     Finding,
@@ -34,6 +34,8 @@ from perdure_pm.store.layout import Layout, environment_python
 
 COMPILE_SECONDS = 600.0
 SHOWN_FINDINGS = 20
+LEFT_BYTES = 16 * 1024 * 1024
+"""What must be left after a build for it to be trusted."""
 LEASE = "perdure_lease"
 _PINNED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)")
 
@@ -127,6 +129,13 @@ def build_environment(
             carry_bytecode(filesystem, base, environment)
         if has_uncompiled(environment):
             compile_environment(environment)
+        if filesystem.free_bytes(environment) < LEFT_BYTES:
+            # With a few blocks left an interpreter writes byte code that is cut off, and ends with exit code 0.
+            raise NoSpace(
+                f"{environment} was built, but less than {LEFT_BYTES} bytes are left: its byte code may be cut off",
+                hint="free some space on that filesystem, then run the same command again",
+                context={"path": str(environment), "needed": LEFT_BYTES},
+            )
         inventory = take_inventory(environment, known)
         findings = find_record_deviations(environment, inventory)
         if not findings:
