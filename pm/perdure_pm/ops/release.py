@@ -222,6 +222,12 @@ def _local_projects(checkout: Path) -> list[Path]:
     found = {folder.resolve() for folder in folders} - {checkout.resolve()}
     return [checkout, *sorted(checkout / folder.relative_to(checkout.resolve()) for folder in found)]
 
+    for folder in sorted(found):
+        if not (folder / "pyproject.toml").is_file():
+            raise UsageFault(
+                f"{checkout / 'uv.lock'} takes a project from {folder}, which has no pyproject.toml",
+                hint="get the checkout back as it was released, or lock it again: uv lock",
+            )
 
 def _project_members(folder: Path) -> Iterable[Path]:
     """Return what of a project gets into its wheel: for uv_build the module, else all but caches and VCS data."""
