@@ -228,6 +228,7 @@ _ABSENT = re.compile(
 _CORRUPT = re.compile(r"Hash mismatch|[Ii]nvalid zip|ZIP (?:file|structure)")
 """The hash is compared after unpacking, so bytes that are no archive any more fail there first."""
 _PINNED = re.compile(r"\b([a-z0-9][a-z0-9._-]*==[^\s,`]+)")
+_UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
 
 
 def sort_failure(completed: Completed, what: str, network: Network) -> PerdureError:
@@ -235,7 +236,7 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
     text = completed.stderr.strip() or completed.stdout.strip()
     context: dict[str, object] = {"uv": text[-4000:], "exit_code": completed.returncode}
     said = [line.strip().partition(": ")[2] for line in text.splitlines() if re.match(r"error: |\s+cause: ", line)]
-    packages = ", ".join(dict.fromkeys(_PINNED.findall(text)))
+    packages = ", ".join(dict.fromkeys(_PINNED.findall(text) or _UNKNOWN.findall(text)))
     if "No space left" in text or "os error 28" in text or "os error 122" in text:
         return NoSpace(
             f"no space left while {what}", hint="free some space, then run the same command again", context=context

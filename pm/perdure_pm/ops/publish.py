@@ -436,12 +436,14 @@ def _find_plugins(wanted: Wanted, environment: Path) -> list[Plugin]:
             continue
         info = installed.get(name)
         entries = configparser.ConfigParser(delimiters=("=",), interpolation=None)
+        entries.optionxform = str  # type: ignore[assignment,method-assign]  # names of plugins keep their case
         if info is not None and (info / "entry_points.txt").is_file():
             entries.read_string((info / "entry_points.txt").read_text(encoding="utf-8"))
         version = info.name.removesuffix(".dist-info").partition("-")[2] if info is not None else ""
         if entries.has_section(PLUGIN_GROUP):
             found += [
-                Plugin(name=key, distribution=name, version=version, entry=value.strip())
+                # What stands in brackets are extras, which older wheels named there.
+                Plugin(name=key, distribution=name, version=version, entry=value.partition("[")[0].strip())
                 for key, value in entries.items(PLUGIN_GROUP)
             ]
     return found

@@ -30,6 +30,8 @@ BUNDLE_GROUP = "bundled"
 """The dependency group of the host's root project that names the plugins it ships with."""
 PLUGIN_GROUP = "perdure"
 """The entry-point group by which a wheel says that it is a plugin of our app."""
+OWN_PREFIX = "perdure-"
+"""How the names begin that are the host's bundle's, and never an index's."""
 LEFT_OUT = frozenset({".git", ".hg", ".venv", "venv", "__pycache__", "node_modules", "build", "dist", ".tox", ".nox"})
 
 
@@ -220,14 +222,14 @@ def _local_projects(checkout: Path) -> list[Path]:
             hint="keep the sources of a host inside its checkout",
         )
     found = {folder.resolve() for folder in folders} - {checkout.resolve()}
-    return [checkout, *sorted(checkout / folder.relative_to(checkout.resolve()) for folder in found)]
-
     for folder in sorted(found):
         if not (folder / "pyproject.toml").is_file():
             raise UsageFault(
                 f"{checkout / 'uv.lock'} takes a project from {folder}, which has no pyproject.toml",
                 hint="get the checkout back as it was released, or lock it again: uv lock",
             )
+    return [checkout, *sorted(checkout / folder.relative_to(checkout.resolve()) for folder in found)]
+
 
 def _project_members(folder: Path) -> Iterable[Path]:
     """Return what of a project gets into its wheel: for uv_build the module, else all but caches and VCS data."""

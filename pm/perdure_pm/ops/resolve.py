@@ -21,7 +21,7 @@ from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import ArtefactMissing, BuildFailed, ConflictRefused, IntegrityFault, NetworkUnreachable
 from perdure_pm.ops.build import Wheel, add_wheelhouse_hashes, split_requirements
-from perdure_pm.ops.release import Release
+from perdure_pm.ops.release import OWN_PREFIX, Release
 
 _LINE = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)")
 
@@ -74,10 +74,23 @@ def resolve(
     locked = split_requirements(release.requirements)
     _require_law(exported, locked)
     added = {name: block for name, block in exported.items() if name not in locked}
+    _refuse_own_names(added, release, requirements)
     return Resolution(
         requirements=release.requirements + "".join(added[name] for name in sorted(added)),
         lock=(project / "uv.lock").read_text(encoding="utf-8"),
     )
+
+
+def _refuse_own_names(added: Collection[str], release: Release, requirements: Sequence[str]) -> None:
+    """Refuse what an index offers under a name of ours: a plugin may need one, and gets the host's own or none."""
+    own = [name for name in added if name.startswith(OWN_PREFIX) or name == release.name]
+    if own:
+        raise ConflictRefused(
+            f"{', '.join(requirements)} cannot be installed: {own[0]} comes from the bundle of {release.name} or not "
+            f"at all, and {release.version} has no {own[0]}",
+            hint="leave out the plugin that needs it",
+            context={"requirements": list(requirements), "names": own},
+        )
 
 
 def _lock(uv: Uv, project: Path, interpreter: Interpreter, *, from_cache: bool) -> None:

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 
 from perdure_pm.model.errors import UsageFault
 from perdure_pm.model.requirement import parse_requirement, requirement_name
-from perdure_pm.ops.release import Plugin, Release
-
-OWN_PREFIX = "perdure-"
+from perdure_pm.ops.release import OWN_PREFIX, Plugin, Release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,344 @@
+"""Plugins from an index meet the host's lock: what is asked, what is installed, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.adapters.interpreter import running_interpreter
+from perdure_pm.model.errors import (
+    ArtefactMissing,
+    BuildFailed,
+    ConflictRefused,
+    HealthCheckFailed,
+    NetworkUnreachable,
+    PerdureError,
+    UsageFault,
+)
+from perdure_pm.model.network import Network
+from perdure_pm.store.inventory import hash_file
+from perdure_pm.store.layout import Layout
+from tests.pm.bench import Bench
+from tests.pm.fake_host import Workshop, copy_home, prepare_home
+from tests.pm.wheels import write_wheel
+from tests.system.machine import fingerprint
+from tests.system.mirror import Mirror, serve_mirror, write_index
+
+pytestmark = pytest.mark.platforms("linux", "darwin")
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index in a directory, in which sprocket moved on after the host locked it."""
+    root = tmp_path_factory.mktemp("shop")
+    wheels = root / "wheels"
+    wheels.mkdir()
+    write_wheel(wheels, "sprocket", "1.0")
+    write_wheel(wheels, "sprocket", "1.1")
+    write_wheel(wheels, "sprocket", "2.0")
+    write_wheel(wheels, "gadget", "1.0", requires=["sprocket"])
+    write_wheel(wheels, "gadget", "1.5", requires=["sprocket"])
+    write_wheel(wheels, "wrench", "1.0", requires=["sprocket>=2"])
+    write_wheel(wheels, "left", "1.0", requires=["thread<2"])
+    write_wheel(wheels, "right", "1.0", requires=["thread>=2"])
+    write_wheel(wheels, "thread", "1.0")
+    write_wheel(wheels, "thread", "2.0")
+    write_wheel(wheels, "needs-newer-host", "1.0", requires=["fakehost>=9"])
+    write_wheel(wheels, "needs-own", "1.0", requires=["perdure-evil"])
+    write_wheel(wheels, "perdure-evil", "1.0")
+    write_wheel(wheels, "fakehost", "9.0")
+    write_wheel(wheels, "Odd_Name.Here", "1.0", metadata=["Provides-Extra: more"], requires=['thread; extra == "more"'])
+    write_wheel(wheels, "marked", "1.0", requires=['thread; python_version < "3"', 'absent; sys_platform == "none"'])
+    write_wheel(wheels, "future", "1.0", metadata=["Requires-Python: >=4"])
+    write_wheel(wheels, "raises", "1.0", source="raise SystemExit(0)\n")
+    write_wheel(wheels, "Shouter", "1.0", entries="[perdure]\nLOUD = shouter:plugin\nLoud = shouter:plugin\n")
+    write_wheel(wheels, "garbled", "1.0", entries="[perdure\nnonsense\n")
+    write_wheel(wheels, "twice", "1.0", entries="[perdure]\na = twice:plugin\na = twice:plugin\n")
+    write_wheel(wheels, "extras-entry", "1.0", entries="[perdure]\nextra = extras_entry:plugin [more]\n")
+    write_wheel(wheels, "library", "1.0", entries="")
+    write_index(wheels, root / "simple")
+    return root
+
+
+@pytest.fixture
+def index(shop: Path) -> Iterator[Mirror]:
+    """That index, served; it notes what it is asked for."""
+    served = serve_mirror(shop)
+    yield served
+    served.stop()
+
+
+def asked_projects(index: Mirror) -> set[str]:
+    return {found[1] for path in index.asked if (found := re.fullmatch(r"/simple/([^/]+)/?", path))}
+
+
+@pytest.fixture(scope="module")
+def with_lock(workshop: Workshop, shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
+    """A home with a host that locked sprocket 1.0."""
+    checkout = tmp_path_factory.mktemp("locked") / "checkout"
+    shutil.copytree(workshop.checkout, checkout)
+    project = checkout / "pyproject.toml"
+    project.write_text(
+        project.read_text().replace("[project.scripts]", 'dependencies = ["sprocket<2"]\n[project.scripts]')
+    )
+    served = serve_mirror(shop)
+    command = [str(workshop.uv), "lock", "--no-config", "--project", str(checkout), "--default-index", served.url]
+    command += ["--python", str(running_interpreter().path), "--upgrade-package", "sprocket==1.0"]
+    environment = {"PATH": os.defpath, "HOME": str(checkout.parent), "UV_CACHE_DIR": str(checkout.parent / "cache")}
+    ended = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    layout = prepare_home(workshop, LocalFilesystem(), checkout.parent / "home")
+    bench = Bench(workshop=workshop, layout=layout, network=Network(index_url=served.url))
+    bench.call("install", checkout=str(checkout))
+    served.stop()
+    yield layout
+    LocalFilesystem().remove_tree(layout.home)
+
+
+@pytest.fixture
+def locked(with_lock: Layout, workshop: Workshop, index: Mirror, tmp_path: Path) -> Iterator[Bench]:
+    """A copy of that home, with the served index."""
+    layout = copy_home(with_lock, tmp_path / "home")
+    yield Bench(workshop=workshop, layout=layout, network=Network(index_url=index.url))
+    LocalFilesystem().remove_tree(layout.home)
+
+
+def packages(bench: Bench) -> dict[str, str]:
+    return {entry["name"]: entry["version"] for entry in bench.current.record["packages"]}
+
+
+def what_counts(bench: Bench) -> list[object]:
+    """Return what a refusal may not change: what runs, what is wanted, and that there is nothing new."""
+    folders = (bench.current.path, bench.layout.profile("default"), bench.layout.bin)
+    return [
+        *map(fingerprint, folders),
+        hash_file(bench.layout.config),
+        *bench.generations,
+        bench.current.identity,
+        str([path.name for path in bench.layout.scratch.iterdir() if path.name.startswith("resolve-")]),
+    ]
+
+
+@pytest.mark.proves("plugins-host-stays-locked")
+def test_a_plugin_moves_nothing_that_the_host_locked(locked: Bench, shop: Path) -> None:
+    assert packages(locked)["sprocket"] == "1.0"
+    host = locked.current.record["requirements"]
+    locked.add("gadget")
+    assert packages(locked) == {
+        "fakehost": "0.1.0",
+        "fakehost-clock": "0.1.0",
+        "gadget": "1.5",
+        "sprocket": "1.0",
+    }
+    # To the hash: the host's own lines stand there as they did, and before the plugin's.
+    requirements = locked.current.record["requirements"]
+    assert requirements.startswith(host)
+    assert hash_file(shop / "wheels" / "sprocket-1.0-py3-none-any.whl") in requirements
+    assert hash_file(shop / "wheels" / "gadget-1.5-py3-none-any.whl") in requirements
+    assert "sprocket" not in requirements.removeprefix(host)
+
+
+@pytest.mark.proves("plugins-host-stays-locked")
+def test_versions_of_plugins_stay_until_an_upgrade(locked: Bench) -> None:
+    locked.add("gadget<1.5")
+    locked.config.write_text(locked.config.read_text().replace("gadget<1.5", "gadget"))
+    locked.call("install")
+    locked.add("thread")
+    assert packages(locked)["gadget"] == "1.0"
+    locked.call("upgrade")
+    assert packages(locked) == {
+        "fakehost": "0.1.0",
+        "fakehost-clock": "0.1.0",
+        "gadget": "1.5",
+        "sprocket": "1.0",
+        "thread": "2.0",
+    }
+    assert locked.call("upgrade").status == "noop"
+
+
+@pytest.mark.proves("plugins-conflict-changes-nothing")
+@pytest.mark.parametrize("wheelhouse", [False, True])
+@pytest.mark.parametrize(
+    "requirements", [["wrench"], ["left", "right"], ["needs-newer-host"], ["sprocket>=2"], ["gadget", "wrench"]]
+)
+def test_a_conflict_is_refused_and_nothing_changes(
+    locked: Bench, shop: Path, requirements: list[str], wheelhouse: bool
+) -> None:
+    """Cases 55, 91: and what fits is taken next."""
+    if wheelhouse:
+        locked.network = Network(wheelhouse=shop / "wheels")
+    before = what_counts(locked)
+    ended = locked.pm("plugin", "add", *requirements, "--json")
+    assert ended.exit_code == 4, ended.err
+    (error,) = ended.envelope["errors"]
+    assert (error["code"], error["state"]) == ("conflict", "unchanged")
+    assert all(text in error["summary"] for text in requirements)
+    assert error["context"]["uv"]  # its own words
+    assert what_counts(locked) == before
+    assert locked.receipts("plugin-add")[-1].status == "refused"
+    assert "1.0" in packages(locked)["sprocket"]
+    locked.add("gadget")
+    assert locked.start().returncode == 0
+
+
+@pytest.mark.proves("plugins-outage-is-no-conflict")
+@pytest.mark.parametrize("missing", ["the page", "the file", "the cache", "the server"])
+def test_an_outage_is_no_conflict(locked: Bench, index: Mirror, shop: Path, tmp_path: Path, missing: str) -> None:
+    before = what_counts(locked)
+    broken = tmp_path / "broken"
+    shutil.copytree(shop, broken)
+    if missing == "the page":
+        shutil.rmtree(broken / "simple" / "wrench")
+    elif missing == "the file":
+        shutil.rmtree(broken / "wheels")
+    served = serve_mirror(broken)
+    locked.network = Network(index_url=served.url, offline=missing == "the cache")
+    if missing == "the server":
+        served.stop()
+    with pytest.raises((NetworkUnreachable, ArtefactMissing)) as caught:
+        locked.add("wrench")
+    assert isinstance(caught.value, NetworkUnreachable if missing in {"the file", "the server"} else ArtefactMissing)
+    if missing != "the server":
+        served.stop()
+    assert what_counts(locked) == before
+
+
+@pytest.mark.proves("plugins-outage-is-no-conflict")
+@pytest.mark.parametrize("requirement", ["gadget==9", "gadget>=9", "nowhere", "future"])
+def test_what_does_not_exist_is_told_by_name_and_is_no_conflict(locked: Bench, requirement: str) -> None:
+    before = what_counts(locked)
+    with pytest.raises(PerdureError) as caught:
+        locked.add(requirement)
+    assert not isinstance(caught.value, ConflictRefused)
+    assert re.split("[=>]", requirement)[0] in f"{caught.value.summary} {caught.value.context}"
+    assert what_counts(locked) == before
+
+
+@pytest.mark.proves("pm-own-names-never-on-an-index")
+@pytest.mark.parametrize("name", ["perdure-evil", "Perdure_Evil", "perdure.facts>=1", "fakehost", "FakeHost==9.0"])
+def test_own_names_are_never_asked_of_an_index(locked: Bench, index: Mirror, name: str) -> None:
+    before = what_counts(locked)
+    with pytest.raises(UsageFault) as caught:
+        locked.add(name)
+    assert "has no plugin" in caught.value.summary
+    assert index.asked == []
+    assert what_counts(locked) == before
+
+
+@pytest.mark.proves("pm-own-names-never-on-an-index")
+def test_own_names_are_refused_also_where_a_plugin_brings_them(locked: Bench) -> None:
+    before = what_counts(locked)
+    with pytest.raises(ConflictRefused) as caught:
+        locked.add("needs-own")
+    assert "perdure-evil" in caught.value.summary
+    assert what_counts(locked) == before
+
+
+@pytest.mark.proves("pm-own-names-never-on-an-index")
+def test_only_the_plugins_and_what_they_need_are_asked_for(locked: Bench, index: Mirror) -> None:
+    locked.add("gadget")
+    assert asked_projects(index) == {"gadget", "sprocket"}
+    index.asked.clear()
+    # The bundled plugin goes and comes back without any index.
+    locked.call("plugin-remove", names=["gadget"])
+    locked.call("plugin-remove", names=["FAKEHOST.clock"])
+    locked.add("fakehost-clock")
+    assert index.asked == []
+
+
+@pytest.mark.proves("plugins-spelling")
+@pytest.mark.parametrize("spelling", ["odd-name-here", "Odd_Name.Here", "ODD.NAME.HERE", "odd--name__here"])
+def test_one_plugin_has_one_name_under_every_spelling(locked: Bench, spelling: str) -> None:
+    """Case 65, for the simplest form."""
+    locked.add("Odd_Name.Here")
+    text = locked.config.read_text() + "# mine\n"
+    locked.config.write_text(text)
+    assert packages(locked)["odd-name-here"] == "1.0"
+    assert locked.call("plugin-add", requirements=["Odd_Name.Here"]).status == "noop"
+    # Another spelling is the same plugin in the same place; the file says what was typed last.
+    locked.add(f"{spelling}>=1", "gadget")
+    listed = re.findall(r"^\s*- (.*)$", locked.config.read_text(), re.MULTILINE)
+    assert [entry.strip("'\"") for entry in listed] == ["fakehost-clock", f"{spelling}>=1", "gadget"]
+    assert "# mine" in locked.config.read_text()
+    locked.call("plugin-remove", names=["odd_name-here"])
+    assert "odd-name-here" not in packages(locked)
+    assert "# mine" in locked.config.read_text()
+    with pytest.raises(UsageFault) as caught:
+        locked.call("plugin-remove", names=[spelling])
+    assert "is not among the plugins" in caught.value.summary
+
+
+@pytest.mark.proves("plugins-spelling")
+def test_a_plugin_named_twice_at_once_is_one(locked: Bench) -> None:
+    locked.add("gadget", "Gadget<1.5")
+    assert packages(locked)["gadget"] == "1.0"
+    assert locked.config.read_text().lower().count("gadget") == 1
+
+
+@pytest.mark.proves("plugins-spelling")
+def test_extras_and_markers_of_a_requirement_reach_the_resolver(locked: Bench) -> None:
+    locked.add("odd-name-here[more]", 'gadget; python_version >= "3"', "marked")
+    found = packages(locked)
+    assert (found["odd-name-here"], found["thread"], found["gadget"], found["marked"]) == ("1.0", "2.0", "1.5", "1.0")
+    assert "absent" not in found
+    assert locked.call("install").status == "noop"
+
+
+@pytest.mark.proves("plugins-requirement-refused")
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "-", "--index-url=x", "gad get", "gadget==", "gadget>=1 <2", "./gadget", "gadget @ file:///tmp/x.whl",
+     "git+https://example.org/x", "gadget\nwrench", "gadget; nonsense", "[extra]"],
+)  # fmt: skip
+def test_what_is_no_requirement_is_refused_before_anything(locked: Bench, index: Mirror, text: str) -> None:
+    """Case 62."""
+    before = what_counts(locked)
+    with pytest.raises(UsageFault):
+        locked.add(text)
+    assert (index.asked, what_counts(locked)) == ([], before)
+
+
+@pytest.mark.proves("plugins-broken-one-refused")
+@pytest.mark.parametrize("name", ["raises", "garbled", "twice"])
+def test_a_plugin_that_cannot_be_loaded_is_refused_before_the_switch(locked: Bench, name: str) -> None:
+    """Case 104, for what happens at import and in a wheel's own metadata."""
+    before = what_counts(locked)
+    with pytest.raises((HealthCheckFailed, BuildFailed)) as caught:
+        locked.add(name)
+    assert name in f"{caught.value.summary} {caught.value.context}"
+    assert what_counts(locked) == before
+
+
+@pytest.mark.proves("plugins-broken-one-refused")
+def test_names_of_plugins_keep_their_case_and_order(locked: Bench) -> None:
+    locked.add("Shouter", "extras-entry", "library")
+    assert [(plugin["name"], plugin["entry"]) for plugin in locked.current.record["plugins"]] == [
+        ("clock", "fakehost_clock:plugin"),
+        ("LOUD", "shouter:plugin"),
+        ("Loud", "shouter:plugin"),
+        ("extra", "extras_entry:plugin"),
+    ]
+
+
+@pytest.mark.proves("plugins-conflict-changes-nothing")
+@pytest.mark.parametrize("stage", ["resolve", "build", "health", "seal", "before_publish"])
+def test_a_failure_at_any_step_changes_nothing(locked: Bench, stage: str) -> None:
+    """Cases 30, 91, 96."""
+    before = what_counts(locked)
+
+    def fail(now: str) -> None:
+        if now == stage:
+            raise RuntimeError(stage)
+
+    with pytest.raises(RuntimeError):
+        locked.call("plugin-add", locked.context(on_stage=fail), requirements=["gadget"])
+    assert what_counts(locked) == before
+    started: Callable[[], str] = lambda: locked.start().stdout
+    assert locked.current.identity in started()
