@@ -158,23 +158,23 @@ def _pins(release: Release) -> list[str]:
     return pins
 
 
-def _version(block: str) -> str:
-    match = _LINE.match(block)
-    return match["version"] if match else ""
+def _versions(block: str) -> set[str]:
+    """Return the versions that a name is pinned to; several where markers choose between them."""
+    return {match["version"] for line in block.splitlines() if (match := _LINE.match(line))}
 
 
 def _require_law(exported: Mapping[str, str], locked: Mapping[str, str]) -> None:
     moved = {
-        name: (_version(locked[name]), _version(block))
+        name: [sorted(_versions(locked[name])), sorted(_versions(block))]
         for name, block in exported.items()
-        if name in locked and f"=={_version(block)}" not in locked[name]
+        if name in locked and not _versions(block) <= _versions(locked[name])
     }
     if moved:
         name, (before, after) = next(iter(moved.items()))
         raise IntegrityFault(
-            f"the resolver moved {name} from the host's {before} to {after}; nothing was built",
+            f"the resolver moved {name} from the host's {', '.join(before)} to {', '.join(after)}; nothing was built",
             hint="perdure-pm plan",
-            context={"moved": {name: list(versions) for name, versions in moved.items()}},
+            context={"moved": moved},
         )
 
 

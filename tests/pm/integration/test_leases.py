@@ -266,5 +266,21 @@ def test_a_collection_that_tries_the_lock_takes_no_lease_from_who_starts_meanwhi
     process.stdout.close()
 
 
+@pytest.mark.proves("lease-keeps-generation")
+def test_a_process_that_cannot_be_seen_is_told_of_by_its_lease(bench: Bench, old: Generation) -> None:
+    """As one in another container on the same home: this process holds the lease and runs from elsewhere."""
+    import fcntl
+
+    handle = os.open(old.path / "lease", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    assert find_users(bench.layout) == {}
+    told = (f"a process that does not show here still runs {old.identity}: restart it",)
+    assert bench.call("install").obligations == told
+    assert collect(bench)[old.identity] == ["in use"]
+    os.close(handle)
+    assert bench.call("install").obligations == ()
+    assert old.identity not in collect(bench)
+
+
 def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
