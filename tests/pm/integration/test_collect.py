@@ -96,7 +96,7 @@ def test_what_was_deselected_right_before_a_crash_is_previous_and_young(layout: 
 
 
 @pytest.mark.proves("collect-never-takes-used")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     chosen=st.lists(st.integers(1, 6), min_size=1, max_size=8),
     written=st.booleans(),
