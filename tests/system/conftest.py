@@ -30,9 +30,15 @@ def clone(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(
     clone: Path, tmp_path_factory: pytest.TempPathFactory, network_environment: Mapping[str, str]
 ) -> Iterator[Installation]:
-    """A home in which ``up`` has run once, with whatever network this machine has; nobody changes it."""
-    environment = plain_environment(network_environment)
+    """A home in which ``up`` has run once, with whatever network this machine has; nobody changes it.
+
+    The user for whom it ran has a directory beside it, and nothing in that.
+    """
     home = tmp_path_factory.mktemp("installed") / "home"
+    user = home.with_name("user")
+    user.mkdir()
+    places = {f"XDG_{name}_HOME": str(user / name.lower()) for name in ("DATA", "CONFIG", "CACHE", "STATE", "BIN")}
+    environment = plain_environment({**network_environment, **places, "HOME": str(user)})
     installation = Installation(checkout=clone, home=home, environment=environment)
     answer = installation.up().succeeded()
     assert answer.json["data"]["answer"].startswith("perdure ")
