@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import shutil
 import stat
 import sys
@@ -17,6 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perdure_pm.model.errors import HomeUnusable, NoSpace, PerdureError
+
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp", re.DOTALL)
 
 
 class LocalFilesystem:
@@ -114,6 +118,11 @@ def explain(error: OSError, path: Path) -> PerdureError:
         hint="give this user write permission there, or choose another home with --home DIR",
         context={"path": place, "errno": errno.errorcode.get(error.errno or 0, "")},
     )
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a file of that name is one that `write_durable` had begun and a crash kept from its place."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def sync_directory(path: Path) -> None:

@@ -166,7 +166,7 @@ class Uv:
             arguments += ["--offline"]
         return arguments
 
-    def _uv(self, arguments: Sequence[str | Path], what: str) -> Completed:
+    def _uv(self, arguments: Sequence[str | Path], what: str, *, again: bool = False) -> Completed:
         """Run uv with `arguments`; raise the error that fits when it fails."""
         shared = ["--no-config", "--system-certs", "--no-progress", "--color", "never", "--no-python-downloads"]
         if arguments[:2] == ["python", "install"]:
@@ -180,6 +180,10 @@ class Uv:
             on_line=self._on_line,
             on_tick=self._on_tick,
         )
+        if completed.returncode != 0 and not again and _CACHE.search(completed.stderr):
+            # What a power loss cut off in the cache stops uv for good; what was built from it has its own names.
+            self._uv(["cache", "clean", "--force"], "emptying the damaged cache", again=True)
+            return self._uv(arguments, what, again=True)
         if completed.returncode != 0:
             raise sort_failure(completed, what, self.network)
         return completed
@@ -227,6 +231,7 @@ _ABSENT = re.compile(
 )
 _CORRUPT = re.compile(r"Hash mismatch|[Ii]nvalid zip|ZIP (?:file|structure)")
 """The hash is compared after unpacking, so bytes that are no archive any more fail there first."""
+_CACHE = re.compile(r"Failed to (?:de)?serialize cache entry|Failed to read from the distribution cache")
 _PINNED = re.compile(r"\b([a-z0-9][a-z0-9._-]*==[^\s,`]+)")
 _UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from perdure_pm.adapters.filesystem import is_temporary
 from perdure_pm.adapters.leases import find_users, is_leased
 from perdure_pm.adapters.occupants import find_occupants
 from perdure_pm.model.errors import IntegrityFault, PerdureError
@@ -20,6 +22,7 @@ from perdure_pm.ops.arguments import read_number
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.obligations import find_obligations
+from perdure_pm.ops.recovery import recover
 from perdure_pm.ops.runtime import load_runtime, remove_unfinished
 from perdure_pm.store.generations import Generation, list_generations, list_unsealed
 from perdure_pm.store.history import find_previous, load_history
@@ -41,6 +44,7 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     layout = context.layout
     newest = read_number(arguments, "keep", NEWEST)
     with exclusive(context, "collect"):
+        notices = () if context.dry_run else _recover_profiles(context)
         generations, damaged = list_generations(layout)
         kept = plan_collection(layout, generations, now=context.clock(), newest=newest)
         going = [name for name, reasons in kept.items() if not reasons]
@@ -61,13 +65,24 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         data["runtimes"] = _collect_runtimes(context, left)
         left += _empty_trash(context)
         remove_unfinished(layout, context.filesystem)
+        left += _remove_temporaries(context)
         data["left"] = left
         data["removed"] = [name for name in going if str(layout.generation(name)) not in left]
         changed = going or half_built or data["releases"] or data["runtimes"]
         kept_back = tuple(f"{path} could not be removed yet; the next collect tries again" for path in left)
         return Outcome(
-            status="ok" if changed else "noop", data=data, obligations=(*find_obligations(context), *kept_back)
+            status="ok" if changed else "noop",
+            data=data,
+            obligations=(*notices, *find_obligations(context), *kept_back),
         )
+
+
+def _recover_profiles(context: Context) -> tuple[str, ...]:
+    """Have every profile's history say what is selected: what it was selected instead of is young."""
+    notices: tuple[str, ...] = ()
+    for profile in list_profiles(context.layout):
+        notices = (*notices, *recover(replace(context, profile=profile)))
+    return notices
 
 
 def plan_collection(
@@ -147,6 +162,26 @@ def _empty_trash(context: Context) -> list[str]:
             context.filesystem.remove_tree(path)
         except (PerdureError, OSError):
             left.append(str(path))
+    return left
+
+
+def _remove_temporaries(context: Context) -> list[str]:
+    """Remove what durable writes left that a crash cut off; return what could not be removed.
+
+    Only where no file is written without the mutex, but for receipts: there, what another process may be writing right
+    now stays.
+    """
+    layout = context.layout
+    profiles = [layout.profile(name) for name in list_profiles(layout)]
+    left = []
+    for folder in (layout.home, layout.bin, layout.pm, layout.store, layout.receipts, *profiles):
+        for path in _members(layout, folder):
+            try:
+                age = context.clock().timestamp() - path.lstat().st_mtime
+                if is_temporary(path.name) and (folder != layout.receipts or age > YOUNG.total_seconds()):
+                    context.filesystem.remove_tree(path)
+            except (PerdureError, OSError):
+                left.append(str(path))
     return left
 
 

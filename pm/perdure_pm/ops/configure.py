@@ -14,6 +14,7 @@ from perdure_pm.model.config import find_key, parse_typed
 from perdure_pm.model.errors import ConfigChanged, UsageFault
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.recovery import recover, tidy
 from perdure_pm.store.config import is_lazy, load_file, plan_change, save_text
 from perdure_pm.store.policy import mirror_policy
 
@@ -39,19 +40,26 @@ def config_set(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     layout = context.layout
     path = layout.profile_config(context.profile) if in_profile else layout.config
     with exclusive(context, "config-set"):
+        notices = recover(context)
         file = load_file(layout, path)
         if arguments.get("expected") not in {None, file.digest}:
             raise ConfigChanged(f"{file.document.file} is not the file that was seen", hint="look at it again")
         text = plan_change(file, key, value, in_profile=in_profile)
         data: dict[str, Any] = {"key": key.name, "value": value, "file": str(path), "digest": file.digest}
         if text == file.text:
-            return Outcome(status="noop", data=data)
+            return Outcome(status="noop", data=data, obligations=notices)
         if context.dry_run:
             changes = difflib.unified_diff(file.text.splitlines(), text.splitlines(), lineterm="", n=1)
-            return Outcome(status="ok", data={**data, "dry_run": True, "diff": list(changes)[2:]})
+            return Outcome(status="ok", data={**data, "dry_run": True, "diff": list(changes)[2:]}, obligations=notices)
         data["digest"] = save_text(context.filesystem, file, text)
         if not in_profile:
-            # The file that stands there now, which is not ours where somebody's editor was quicker than this line.
-            now = load_file(layout, path)
-            mirror_policy(context.filesystem, layout, lazy=is_lazy(now), config_digest=now.digest)
-        return Outcome(status="ok", data=data)
+            # A crash or a failure before the mirror is written leaves one that does not match, which means the strict
+            # value; whatever reads the intent next writes it.
+            notices = (*notices, *tidy(lambda: _mirror(context)))
+        return Outcome(status="ok", data=data, obligations=notices)
+
+
+def _mirror(context: Context) -> None:
+    # The file that stands there now, which is not ours where somebody's editor was quicker than this line.
+    now = load_file(context.layout, context.layout.config)
+    mirror_policy(context.filesystem, context.layout, lazy=is_lazy(now), config_digest=now.digest)

@@ -17,7 +17,7 @@ from pathlib import Path
 from perdure_pm.model.config import SCHEMA, HomeConfig, find_key, parse_home_config, parse_profile_config
 from perdure_pm.model.errors import ConfigChanged, IntegrityFault
 from perdure_pm.ops.context import Context
-from perdure_pm.store.config import ConfigFile, load_file, plan_change, save_text
+from perdure_pm.store.config import ConfigFile, load_file, plan_change, save_text, with_text
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer, read_plain
 from perdure_pm.store.policy import mirror_policy
@@ -122,15 +122,14 @@ def write_host(context: Context, intent: Intent, name: str, checkout: Path | Non
     file = load_file(layout, intent.home_file.path)
     if file.digest != intent.home_file.digest:
         return
-    if not file.text.strip():
-        save_text(context.filesystem, file, f"schema: {SCHEMA}\n")
+    # All of it in one write: a crash leaves the old text or the new one.
+    planned = file if file.text.strip() else with_text(file, f"schema: {SCHEMA}\n")
     for key_name, value in values.items():
         key, in_profile = find_key(key_name)
-        file = load_file(layout, layout.config)
-        text = plan_change(file, key, value, in_profile=in_profile)
-        if text != file.text:
-            with contextlib.suppress(ConfigChanged):  # edited in this very moment: that edit stays
-                save_text(context.filesystem, file, text)
+        planned = with_text(planned, plan_change(planned, key, value, in_profile=in_profile))
+    if planned.text != file.text:
+        with contextlib.suppress(ConfigChanged):  # edited in this very moment: that edit stays
+            save_text(context.filesystem, file, planned.text)
     file = load_file(layout, layout.config)
     mirror_policy(context.filesystem, layout, lazy=parse_home_config(file.document).lazy, config_digest=file.digest)
 

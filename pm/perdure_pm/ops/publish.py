@@ -62,11 +62,12 @@ from perdure_pm.ops.intent import (
 from perdure_pm.ops.launchers import write_host_launchers
 from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.ops.packages_of import compare_packages, recorded_versions, resolved_versions
+from perdure_pm.ops.recovery import commit, is_selected, recover, start_trial, tidy
 from perdure_pm.ops.release import PLUGIN_GROUP, Plugin, Release, require_extras, with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.runtime import choose_interpreter, find_interpreter, is_still
 from perdure_pm.ops.selection import Selection, parse_selection
-from perdure_pm.ops.soundness import find_damage
+from perdure_pm.ops.soundness import ensure_read_only, find_damage
 from perdure_pm.store import history
 from perdure_pm.store.generations import (
     Generation,
@@ -77,8 +78,7 @@ from perdure_pm.store.generations import (
 )
 from perdure_pm.store.inventory import FILE_NAME, Inventory, find_known_files, find_site_packages, take_inventory
 from perdure_pm.store.layout import environment_python, environment_scripts
-from perdure_pm.store.pointer import save_pointer
-from perdure_pm.store.trial import Trial, clear_trial, save_trial
+from perdure_pm.store.trial import Trial, clear_trial
 
 RECORD_SCHEMA = 1
 BOOT_SCHEMA = 1
@@ -146,10 +146,14 @@ def publish(context: Context, change: Change) -> Outcome:
         OperationVetoed: the caller's before_publish refused.
     """
     with exclusive(context, change.operation):
-        notices = finish_pending(context)
+        notices = recover(context)
         for _attempt in range(BUILDS):
-            with contextlib.suppress(_Overtaken):
+            try:
                 return _publish_once(context, change, notices)
+            except _Overtaken:
+                continue
+            except NoSpace as fault:
+                raise _explain_space(context, fault) from fault
         raise ConfigChanged(
             "the configuration kept changing during the operation; nothing was published",
             hint="run the same command again",
@@ -172,10 +176,12 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         raise ConfigChanged(
             f"{intent.profile_file.document.file} is not the file that was seen", hint="look at it again"
         )
-    source, said = find_source(context, change.checkout or intent.home.host_checkout)
+    current = current_generation(layout, context.profile)
+    # A crash of the first install before config.yaml named the checkout: the record has it.
+    recorded = None if current is None else current.record["host"]["source"]
+    source, said = find_source(context, change.checkout or intent.home.host_checkout or recorded)
     notices = (*notices, *said)
     release = find_release(layout, source)
-    current = current_generation(layout, context.profile)
     interpreter = _find_interpreter(context, current)
     if release is not None and interpreter is not None and not change.upgrade:
         wanted = _want(release, intent, change, interpreter)
@@ -225,6 +231,8 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         if resolution is not None and inventory is not None:
             # 8. Seal.
             _seal(context, uv, wanted, resolution, identity, inventory)
+        if sealed is not None:
+            ensure_read_only(filesystem, sealed)
         # 9. Was anything edited meanwhile?
         if not is_unchanged(layout, intent):
             raise _Overtaken
@@ -232,35 +240,32 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         write_pending(context, intent.profile_file, text, identity)
         if change.confirm_within is not None and current is not None:
             deadline = context.clock() + change.confirm_within
-            trial = Trial(generation=identity, previous=current.identity, deadline=deadline)
-            save_trial(filesystem, layout, context.profile, trial)
+            start_trial(context, Trial(generation=identity, previous=current.identity, deadline=deadline))
         reporter.committed()  # from here on no cancellation ends this
+
+        # 10. The commit. A crash before this line changes nothing; after it, only tidying is left.
+        notices = (*notices, *commit(context, identity))
     except BaseException:
-        if sealed is None:
-            filesystem.remove_tree(layout.generation(identity))
+        _drop_candidate(context, identity, sealed)
         raise
 
-    # 10. The commit. A crash before this line changes nothing; after it, only tidying is left.
-    save_pointer(filesystem, layout, context.profile, identity)
-
-    # 11 and 12. Tidying, each step of which is finished by the next operation where a crash cuts it off.
-    if change.confirm_within is None:
-        clear_trial(filesystem, layout, context.profile)
+    # 11 and 12. Tidying, each step of which is finished by the next operation where a crash or a failure cuts it off.
     before = None if current is None else current.identity
-    history.append_selection(
-        filesystem,
-        layout,
-        context.profile,
-        history.Selection(at=context.clock(), generation=identity, before=before, operation=change.operation),
+    selection = history.Selection(at=context.clock(), generation=identity, before=before, operation=change.operation)
+    checkout = source if isinstance(source, Path) else None
+    said = tidy(
+        lambda: None if change.confirm_within is not None else clear_trial(filesystem, layout, context.profile),
+        lambda: history.append_selection(filesystem, layout, context.profile, selection),
+        lambda: write_host_launchers(filesystem, layout, list(wanted.release.commands)),
+        lambda: finish_pending(context),
+        lambda: write_host(context, intent, wanted.release.name, checkout, wanted.extras),
+        lambda: find_obligations(context),
     )
-    write_host_launchers(filesystem, layout, list(wanted.release.commands))
-    notices = (*notices, *finish_pending(context))
-    write_host(context, intent, wanted.release.name, source if isinstance(source, Path) else None, wanted.extras)
     reporter.callback("published", {"profile": context.profile, "generation": identity, "from": before})
     return Outcome(
         status="ok",
         data={"generation": identity, "plan": plan, "reused": sealed is not None},
-        obligations=(*notices, *find_obligations(context)),
+        obligations=(*notices, *said),
     )
 
 
@@ -302,7 +307,9 @@ def _answer_noop(
         write_host_launchers(context.filesystem, context.layout, list(wanted.release.commands))
         write_pending(context, intent.profile_file, _intent_text(intent, change, wanted), current.identity)
         notices = (*notices, *finish_pending(context))
-        source = Path(change.checkout).resolve() if change.checkout is not None else None
+        # Where config.yaml names no checkout, a crash kept it from being written; else it says what a person wrote.
+        named = change.checkout or (None if intent.home.host_checkout else wanted.release.source)
+        source = None if named is None or not Path(named).is_dir() else Path(named).resolve()
         write_host(context, intent, wanted.release.name, source, wanted.extras)
     plan = {"changes": False, "from": current.identity, "packages": [], "profile": context.profile}
     return Outcome(
@@ -321,10 +328,7 @@ def _intent_text(intent: Intent, change: Change, wanted: Wanted) -> str:
 
 def _require_space(context: Context, current: Generation | None) -> None:
     """Refuse when a generation like the current one would not fit, were every file a copy."""
-    needed = LEAST_BYTES
-    if current is not None:
-        with_files = sum(entry.size for entry in _inventory_of(context, current).files.values())
-        needed = max(needed, int(with_files * 1.2))
+    needed = _needed_bytes(context, current)
     free = context.filesystem.free_bytes(context.layout.home)
     if free < needed:
         raise NoSpace(
@@ -332,6 +336,35 @@ def _require_space(context: Context, current: Generation | None) -> None:
             hint="free some space on that filesystem, then run the same command again",
             context={"path": str(context.layout.home), "free": free, "needed": needed},
         )
+
+
+def _needed_bytes(context: Context, current: Generation | None) -> int:
+    """Return what a new generation may take at worst."""
+    if current is None:
+        return LEAST_BYTES
+    with_files = sum(entry.size for entry in _inventory_of(context, current).files.values())
+    return max(LEAST_BYTES, int(with_files * 1.2))
+
+
+def _explain_space(context: Context, fault: NoSpace) -> NoSpace:
+    """Return the error for space that ran out on the way, with the path and the bytes that are needed."""
+    if "needed" in fault.context:
+        return fault
+    home = context.layout.home
+    free = context.filesystem.free_bytes(home)
+    needed = _needed_bytes(context, current_generation(context.layout, context.profile))
+    return NoSpace(
+        f"{fault.summary}; {home} has {free} bytes free now, and a new generation may need {needed}",
+        hint=fault.hint,
+        context={"path": str(home), **fault.context, "free": free, "needed": needed},
+    )
+
+
+def _drop_candidate(context: Context, identity: str, sealed: Generation | None) -> None:
+    """Have nothing left of what was built for nothing; what answers already, or is selected, stays."""
+    if sealed is None and not is_selected(context, identity):
+        with contextlib.suppress(PerdureError):  # then `collect` removes it; the error on its way says more
+            context.filesystem.remove_tree(context.layout.generation(identity))
 
 
 def _resolve(context: Context, uv: Uv, wanted: Wanted, current: Generation | None) -> Resolution:

@@ -16,11 +16,12 @@ from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.intent import align_profile, finish_pending
 from perdure_pm.ops.launchers import write_host_launchers
 from perdure_pm.ops.obligations import find_obligations
-from perdure_pm.ops.soundness import require_sound
+from perdure_pm.ops.recovery import commit, recover, tidy
+from perdure_pm.ops.soundness import ensure_read_only, require_sound
 from perdure_pm.store.generations import Generation, current_generation, find_generation, load_generation
 from perdure_pm.store.history import Selection, append_selection, find_previous, load_history
 from perdure_pm.store.labels import load_labels
-from perdure_pm.store.pointer import load_pointer, save_pointer
+from perdure_pm.store.pointer import load_pointer
 from perdure_pm.store.trial import clear_trial
 
 
@@ -41,7 +42,7 @@ def rollback(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     if wanted is not None and not isinstance(wanted, str):
         raise UsageFault("to must be a generation's number, id or label")
     with exclusive(context, "rollback"):
-        notices = finish_pending(context)
+        notices = recover(context)
         target = find_generation(layout, wanted, load_labels(layout).named) if wanted else _find_previous(context)
         return select(context, target, operation="rollback", notices=notices)
 
@@ -62,16 +63,20 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
         align_profile(context, target.record.get("selection", ()), target.identity)
     except ConfigInvalid as fault:  # going back must work all the more where the configuration is broken
         notices = (*notices, f"{fault.summary}; it does not follow this selection until that is mended")
+    ensure_read_only(context.filesystem, target)
     context.reporter.committed()
     # The commit. A crash before this line changes nothing; after it, only tidying is left.
-    save_pointer(context.filesystem, layout, context.profile, target.identity)
-    clear_trial(context.filesystem, layout, context.profile)
+    notices = (*notices, *commit(context, target.identity))
     selection = Selection(at=context.clock(), generation=target.identity, before=data["from"], operation=operation)
-    append_selection(context.filesystem, layout, context.profile, selection)
-    write_host_launchers(context.filesystem, layout, list(target.record["host"]["commands"]))
-    notices = (*notices, *finish_pending(context))
+    said = tidy(
+        lambda: clear_trial(context.filesystem, layout, context.profile),
+        lambda: append_selection(context.filesystem, layout, context.profile, selection),
+        lambda: write_host_launchers(context.filesystem, layout, list(target.record["host"]["commands"])),
+        lambda: finish_pending(context),
+        lambda: find_obligations(context),
+    )
     context.reporter.callback("rolled_back", {"profile": context.profile, **data})
-    return Outcome(status="ok", data=data, obligations=(*find_obligations(context), *notices))
+    return Outcome(status="ok", data=data, obligations=(*notices, *said))
 
 
 def _find_previous(context: Context) -> Generation:

@@ -7,10 +7,12 @@ the deep one, nor any repair.
 from __future__ import annotations
 
 import os
+import stat
 
 from perdure_pm.adapters.interpreter import ask_interpreter, running_interpreter
 from perdure_pm.model.errors import IntegrityFault, PerdureError
 from perdure_pm.ops.build import bare_environment
+from perdure_pm.ports import Filesystem
 from perdure_pm.store.generations import Generation, load_files
 from perdure_pm.store.inventory import find_size_changes
 from perdure_pm.store.layout import Layout
@@ -41,6 +43,12 @@ def _find_other_python(generation: Generation) -> str:
     if version.split(".")[:2] == recorded["version"].split(".")[:2]:
         return ""
     return f"it was built for Python {recorded['version']}, and its interpreter is now {version}"
+
+
+def ensure_read_only(filesystem: Filesystem, generation: Generation) -> None:
+    """Have a sealed generation read-only, which a crash right after its record was written kept it from being."""
+    if stat.S_IMODE(generation.path.stat().st_mode) & 0o222:
+        filesystem.make_read_only(generation.path)
 
 
 def require_sound(layout: Layout, generation: Generation) -> None:

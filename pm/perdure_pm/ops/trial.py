@@ -16,6 +16,7 @@ from perdure_pm.model.errors import IntegrityFault
 from perdure_pm.ops.arguments import read_text
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.recovery import recover
 from perdure_pm.ops.rollback import select
 from perdure_pm.store.generations import find_generation, load_generation
 from perdure_pm.store.labels import load_labels
@@ -31,20 +32,21 @@ def judge_start(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
     """
     layout, filesystem, profile = context.layout, context.filesystem, context.profile
     with exclusive(context, "trial"):
+        notices = recover(context)
         try:
             trial = load_trial(layout, profile)
         except IntegrityFault as fault:
             clear_trial(filesystem, layout, profile)
-            return Outcome(status="ok", data={"trial": None}, obligations=(f"{fault.summary}; the trial was dropped",))
+            said = f"{fault.summary}; the trial was dropped"
+            return Outcome(status="ok", data={"trial": None}, obligations=(*notices, said))
         if trial is None or load_pointer(layout, profile) != trial.generation:
-            # A crash between the file and the commit, or a selection since: there is nothing to judge.
-            clear_trial(filesystem, layout, profile)
-            return Outcome(status="noop", data={"trial": None})
+            return Outcome(status="noop", data={"trial": None}, obligations=notices)
         why = _find_failure(context, trial)
         if not why:
             save_trial(filesystem, layout, profile, replace(trial, starts=trial.starts + 1))
-            return Outcome(status="ok", data={"trial": trial.generation})
-        outcome = select(context, load_generation(layout, trial.previous), operation="trial-failed")
+            return Outcome(status="ok", data={"trial": trial.generation}, obligations=notices)
+        target = load_generation(layout, trial.previous)
+        outcome = select(context, target, operation="trial-failed", notices=notices)
         data = {"trial": None, "failed": trial.generation, "why": why, **outcome.data}
         return Outcome(status=outcome.status, data=data, obligations=outcome.obligations)
 
@@ -61,6 +63,7 @@ def confirm(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     """
     layout, wanted = context.layout, read_text(arguments, "generation")
     with exclusive(context, "confirm"):
+        notices = recover(context)
         named = None if wanted is None else find_generation(layout, wanted, load_labels(layout).named).identity
         selected = load_pointer(layout, context.profile)
         try:
@@ -70,7 +73,8 @@ def confirm(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             running = named in {None, selected}  # whatever it said, somebody wants this generation to stay
         if running and not context.dry_run:
             clear_trial(context.filesystem, layout, context.profile)
-        return Outcome(status="ok" if running else "noop", data={"generation": selected})
+        status = "ok" if running else "noop"
+        return Outcome(status=status, data={"generation": selected}, obligations=notices)
 
 
 def _find_failure(context: Context, trial: Trial) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perdure_pm.model.config import (
@@ -134,6 +134,13 @@ def plan_change(file: ConfigFile, key: Key, value: Typed | None, *, in_profile: 
     text = edit(file.text, [str(part) for part in key.place], value)
     parse(read_document(text.removeprefix("\ufeff"), file.document.file))
     return text
+
+
+def with_text(file: ConfigFile, text: str) -> ConfigFile:
+    """Return the file as it would read with another text; nothing is written."""
+    from perdure_pm.store.yaml_text import read_document
+
+    return replace(file, text=text, document=read_document(text.removeprefix("\ufeff"), file.document.file))
 
 
 def save_text(filesystem: Filesystem, file: ConfigFile, text: str) -> str:

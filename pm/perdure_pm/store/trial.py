@@ -5,9 +5,11 @@ Owns: profiles/<name>/trial. Does not own: judging it (ops.trial). While the fil
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from perdure_pm.model.errors import IntegrityFault
 from perdure_pm.ports import Filesystem
@@ -30,6 +32,8 @@ class Trial:
     """Aware, in UTC."""
     starts: int = 0
     """Starts so far that nobody confirmed."""
+    replaced: Trial | None = None
+    """What was on trial when this one was written: until the pointer moves, it still is."""
 
 
 def load_trial(layout: Layout, profile: str) -> Trial | None:
@@ -43,15 +47,7 @@ def load_trial(layout: Layout, profile: str) -> Trial | None:
     if data is None:
         return None
     try:
-        value = json.loads(data)
-        if value["schema"] != SCHEMA:
-            raise ValueError(f"schema {value['schema']}")
-        return Trial(
-            generation=str(value["generation"]),
-            previous=str(value["previous"]),
-            deadline=datetime.strptime(value["deadline"], FORMAT).replace(tzinfo=UTC),
-            starts=int(value["starts"]),
-        )
+        return _parse(json.loads(data))
     except (ValueError, KeyError, TypeError) as error:
         fault: IntegrityFault = damaged(path, str(error))
         raise fault from error
@@ -59,17 +55,36 @@ def load_trial(layout: Layout, profile: str) -> Trial | None:
 
 def save_trial(filesystem: Filesystem, layout: Layout, profile: str, trial: Trial) -> None:
     """Have the trial on the disk."""
-    value = {
+    filesystem.make_directories(layout.profile(profile))
+    filesystem.write_durable(layout.trial(profile), json.dumps(_to_json(trial)).encode() + b"\n")
+
+
+def clear_trial(filesystem: Filesystem, layout: Layout, profile: str) -> None:
+    """Have no trial."""
+    filesystem.remove_tree(layout.trial(profile))
+
+
+def _parse(value: Any) -> Trial:
+    if value["schema"] != SCHEMA:
+        raise ValueError(f"schema {value['schema']}")
+    replaced = value.get("replaced")
+    return Trial(
+        generation=str(value["generation"]),
+        previous=str(value["previous"]),
+        deadline=datetime.strptime(value["deadline"], FORMAT).replace(tzinfo=UTC),
+        starts=int(value["starts"]),
+        replaced=None if replaced is None else _parse({**replaced, "replaced": None}),
+    )
+
+
+def _to_json(trial: Trial) -> dict[str, object]:
+    value: dict[str, object] = {
         "schema": SCHEMA,
         "generation": trial.generation,
         "previous": trial.previous,
         "deadline": trial.deadline.strftime(FORMAT),
         "starts": trial.starts,
     }
-    filesystem.make_directories(layout.profile(profile))
-    filesystem.write_durable(layout.trial(profile), json.dumps(value).encode() + b"\n")
-
-
-def clear_trial(filesystem: Filesystem, layout: Layout, profile: str) -> None:
-    """Have no trial."""
-    filesystem.remove_tree(layout.trial(profile))
+    if trial.replaced is not None:
+        value["replaced"] = _to_json(dataclasses.replace(trial.replaced, replaced=None))
+    return value

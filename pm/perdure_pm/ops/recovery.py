@@ -1,0 +1,113 @@
+"""The commit, the tidying after it, and finishing what a dead operation left of that.
+
+Owns: telling whether the pointer moved, carrying on where tidying fails, and bringing history, trial, launchers and
+configuration in line with the pointer. Does not own: the order of a publication (publish).
+
+Keeps: pm-commit-stands: once the pointer names a generation, no failure of what follows is told as a failure of the
+operation; what could not be tidied is said, and whatever operation runs next does it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+
+from perdure_pm.model.errors import IntegrityFault, PerdureError
+from perdure_pm.ops.context import Context
+from perdure_pm.ops.intent import finish_pending
+from perdure_pm.ops.launchers import write_host_launchers
+from perdure_pm.store.generations import current_generation
+from perdure_pm.store.history import Selection, append_selection, load_history
+from perdure_pm.store.pointer import load_pointer, save_pointer
+from perdure_pm.store.trial import Trial, clear_trial, load_trial, save_trial
+
+UNRECORDED = "unrecorded"
+"""The operation in a line of the history that a crash kept from being written, and that the next operation wrote."""
+
+Notices = tuple[str, ...]
+
+
+def commit(context: Context, identity: str) -> Notices:
+    """Have the profile run the generation, and return what a person should know. The caller holds the mutex.
+
+    Raises:
+        PerdureError: the pointer could not be written, and is what it was.
+    """
+    try:
+        save_pointer(context.filesystem, context.layout, context.profile, identity)
+    except PerdureError as fault:
+        # The rename can have happened where the flush of the directory after it failed.
+        if not is_selected(context, identity):
+            raise
+        return (f"{identity} is selected, but a power loss may take that back: {fault.summary}",)
+    return ()
+
+
+def is_selected(context: Context, identity: str) -> bool:
+    """Return whether the profile's pointer names the generation."""
+    return _selected(context) == identity
+
+
+def tidy(*steps: Callable[[], Notices | None]) -> Notices:
+    """Have each step done, and return what they say; one that fails is said and keeps none of the others from it."""
+    notices: Notices = ()
+    for step in steps:
+        try:
+            notices = (*notices, *(step() or ()))
+        except PerdureError as fault:
+            notices = (*notices, f"{fault.summary}; the next operation does what that left undone")
+    return notices
+
+
+def start_trial(context: Context, trial: Trial) -> None:
+    """Have the generation on trial once it is selected; a trial that runs now is kept until then."""
+    running = None
+    with contextlib.suppress(IntegrityFault):  # a damaged one protects nothing
+        running = load_trial(context.layout, context.profile)
+    save_trial(context.filesystem, context.layout, context.profile, replace(trial, replaced=running))
+
+
+def recover(context: Context) -> Notices:
+    """Have history, trial, launchers and configuration say what the pointer says, and return what a person should know.
+
+    Every operation that reads them begins with this, under the mutex. Running it twice is harmless.
+    """
+    layout, profile, filesystem = context.layout, context.profile, context.filesystem
+    _mend_history(context)
+    try:
+        trial = load_trial(layout, profile)
+    except IntegrityFault:
+        trial = None  # what is damaged is judged at the next start (ops.trial)
+    while trial is not None and not is_selected(context, trial.generation):
+        # A crash before the commit: what was on trial until then still is.
+        trial = trial.replaced
+        if trial is None:
+            clear_trial(filesystem, layout, profile)
+        elif is_selected(context, trial.generation):
+            save_trial(filesystem, layout, profile, trial)
+    notices = finish_pending(context)
+    current = current_generation(layout, profile)
+    if current is not None:
+        write_host_launchers(filesystem, layout, list(current.record["host"]["commands"]))
+    return notices
+
+
+def _mend_history(context: Context) -> None:
+    """Have a line for the selection that a crash kept from the history.
+
+    Without it, a generation that was deselected a moment ago would not look young to a collection.
+    """
+    selected = _selected(context)
+    known = load_history(context.layout, context.profile)
+    last = known[-1].generation if known else None
+    if selected is not None and selected != last:
+        line = Selection(at=context.clock(), generation=selected, before=last, operation=UNRECORDED)
+        append_selection(context.filesystem, context.layout, context.profile, line)
+
+
+def _selected(context: Context) -> str | None:
+    try:
+        return load_pointer(context.layout, context.profile)
+    except IntegrityFault:
+        return None
