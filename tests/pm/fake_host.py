@@ -147,14 +147,14 @@ class Started:
     err: str
 
 
-def start_host(layout: Layout) -> Started:
-    """Start the host through its launcher, as a person does."""
+def start_host(layout: Layout, variables: Mapping[str, str] | None = None) -> Started:
+    """Start the host through its launcher, as a person does, with `variables` over a small environment."""
     nothing = Started(exit_code=127, generation="", version="", plugins={}, err="no launcher")
     if not (layout.bin / "fakehost").exists():
         return nothing
     ended = subprocess.run(
         [layout.bin / "fakehost"],
-        env={"PATH": os.defpath, "HOME": str(layout.home.parent)},
+        env={"PATH": os.defpath, "HOME": str(layout.home.parent), **(variables or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from perdure_pm.model.errors import HomeUnusable, NoSpace, PerdureError
 
-
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp", re.DOTALL)
 
 

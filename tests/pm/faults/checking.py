@@ -14,7 +14,7 @@ from perdure_pm.model.errors import UsageFault
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer
 from perdure_pm.store.trial import load_trial
-from tests.pm.faults.fake_host import PROFILE, Workshop, copy_home
+from tests.pm.fake_host import PROFILE, Workshop, copy_home
 from tests.pm.faults.faulting import FaultingFilesystem
 from tests.pm.faults.performing import (
     COLLECT,

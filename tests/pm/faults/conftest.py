@@ -10,11 +10,11 @@ import pytest
 
 pytest.register_assert_rewrite("tests.pm.faults.checking", "tests.pm.faults.performing")
 
-from perdure_pm.adapters.filesystem import LocalFilesystem
-from perdure_pm.store.layout import Layout
-from tests.pm.faults.checking import Expected, expect
-from tests.pm.faults.fake_host import Workshop, copy_home, make_workshop, prepare_home
-from tests.pm.faults.performing import Task, make_templates
+from perdure_pm.adapters.filesystem import LocalFilesystem  # noqa: E402 - registered first, so that what they assert is told
+from perdure_pm.store.layout import Layout  # noqa: E402 - as above
+from tests.pm.fake_host import Workshop, copy_home, make_workshop, prepare_home  # noqa: E402 - as above
+from tests.pm.faults.checking import Expected, expect  # noqa: E402 - as above
+from tests.pm.faults.performing import Task, make_templates  # noqa: E402 - as above
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from perdure_pm import wire
 from perdure_pm.adapters import processes
 from perdure_pm.client import WORKER_ENTRY
 from perdure_pm.store.layout import Layout
-from tests.pm.faults.fake_host import Workshop
+from tests.pm.fake_host import Workshop
 from tests.pm.faults.performing import Task, arguments_of
 
 LIMIT_SECONDS = 120.0

@@ -21,6 +21,7 @@ from perdure_pm.adapters import processes
 from perdure_pm.composition import OPERATIONS
 from perdure_pm.model.errors import PerdureError
 from perdure_pm.model.network import Network
+from perdure_pm.model.settings import TRIAL_VARIABLE
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.store import receipts
 from perdure_pm.store.generations import (
@@ -35,7 +36,7 @@ from perdure_pm.store.labels import load_labels
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer
 from perdure_pm.store.trial import load_trial
-from tests.pm.faults.fake_host import PROFILE, Started, Workshop, start_host
+from tests.pm.fake_host import PROFILE, Started, Workshop, start_host
 
 HAND_WRITTEN = "# written by hand, and never to be lost\n"
 
@@ -220,7 +221,8 @@ def require_selectable_are_complete(layout: Layout) -> None:
 
 def require_starts(layout: Layout, selected: Selected | None) -> Started:
     """Fail where the launcher starts anything but what is selected; a first install may have no launcher yet."""
-    started = start_host(layout)
+    # As PM starts it when it has judged a trial: a start that is looked at must not end one.
+    started = start_host(layout, {TRIAL_VARIABLE: "none"})
     if selected is None or started.err == "no launcher":
         assert started.exit_code in {1, 127}, started
         return started
@@ -379,7 +381,7 @@ ROLLBACK = Task(name="rollback", template="", operation="rollback")
 def make_templates(workshop: Workshop, folder: Path, empty: Layout) -> dict[str, Layout]:
     """Have the homes that operations start from: nothing, one generation, two, three, and one on trial."""
     from perdure_pm.adapters.filesystem import LocalFilesystem
-    from tests.pm.faults.fake_host import copy_home
+    from tests.pm.fake_host import copy_home
 
     filesystem = LocalFilesystem()
     found = {"empty": empty}

@@ -15,8 +15,8 @@ import pytest
 from perdure_pm.model.errors import EXIT_NO_SPACE, NoSpace, PerdureError
 from perdure_pm.store.generations import list_unsealed
 from perdure_pm.store.layout import Layout
+from tests.pm.fake_host import Workshop
 from tests.pm.faults.checking import FOLLOWING, Expected, check, choose_following
-from tests.pm.faults.fake_host import Workshop
 from tests.pm.faults.faulting import (
     FULL,
     KINDS,

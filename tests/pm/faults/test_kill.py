@@ -13,8 +13,8 @@ import pytest
 
 from perdure_pm.model.errors import PerdureError
 from perdure_pm.store.layout import Layout
+from tests.pm.fake_host import Workshop
 from tests.pm.faults.checking import Expected, check, choose_following
-from tests.pm.faults.fake_host import Workshop
 from tests.pm.faults.killing import Run, run_worker
 from tests.pm.faults.performing import TASKS, Task
 
@@ -41,7 +41,7 @@ def undisturbed(
 ) -> Callable[[Task], Run]:
     """Say how long a task takes in a worker that nobody kills, and which stages it tells of."""
     from perdure_pm.adapters.filesystem import LocalFilesystem
-    from tests.pm.faults.fake_host import copy_home
+    from tests.pm.fake_host import copy_home
 
     known: dict[str, Run] = {}
 
