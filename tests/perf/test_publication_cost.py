@@ -7,6 +7,7 @@ tool has built the same set once before. The peers are bare uv (a lock, a sync i
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -64,13 +65,13 @@ def test_adding_a_plugin_costs_little_more_than_bare_uv(
     write_project(project, [host, *others], [PLUGIN])
     for turn in range(TURNS + 1):
         # Another requirement each time, so that no earlier generation answers; the versions stay the same.
-        ours.append(timed(lambda n=turn: warm.pm("plugin", "add", f"{PLUGIN}>=3.{n}").succeeded()))
+        ours.append(timed(functools.partial(add, warm, f"{PLUGIN}>=3.{turn}")))
         bare.append(timed(lambda: build_bare(uv, project, cache, environment)))
         with_ = [word for path in [*others] for word in ("--with", str(path))]
-        install = [uv, "tool", "install", "--force", "--quiet", *cache, *with_, str(host)]
+        install: list[str | Path] = [uv, "tool", "install", "--force", "--quiet", *cache, *with_, str(host)]
         run(install, environment)
         change = [*install[:-1], "--with", PLUGIN, str(host)]
-        tool.append(timed(lambda c=change: run(c, environment)))
+        tool.append(timed(functools.partial(run, change, environment)))
     fastest, floor = min(ours[1:]), min(bare[1:])
     target = 1.5 * floor + 0.3
     figure(
@@ -94,9 +95,9 @@ def test_peers_that_change_in_place(
     )
     wheels = sorted(str(path) for path in release.glob("*.whl"))
     host = next(path for path in wheels if Path(path).name.startswith("perdure-0"))
-    pip = [venv / "bin" / "python", "-m", "pip", "install", "-q"]
+    pip: list[str | Path] = [venv / "bin" / "python", "-m", "pip", "install", "-q"]
     run([*pip, *wheels], environment)
-    pipx = [venv / "bin" / "pipx"]
+    pipx: list[str | Path] = [venv / "bin" / "pipx"]
     others = [path for path in wheels if path != host]
     run([*pipx, "install", "--pip-args", f"--find-links {release}", host], environment)
     run([*pipx, "inject", "perdure", *others], environment)
@@ -106,7 +107,7 @@ def test_peers_that_change_in_place(
         run([*pipx, "uninject", "perdure", PLUGIN], environment)
         spent["pip in place"].append(timed(lambda: run([*pip, PLUGIN], environment)))
         run([venv / "bin" / "python", "-m", "pip", "uninstall", "-y", "-q", PLUGIN, "sqlite-fts4"], environment)
-    ours = min(timed(lambda n=turn: warm.pm("plugin", "add", f"{PLUGIN}>=2.{n}").succeeded()) for turn in range(3))
+    ours = min(timed(functools.partial(add, warm, f"{PLUGIN}>=2.{turn}")) for turn in range(3))
     for name, values in spent.items():
         figure(f"add a plugin, warm: {ours:.2f} s; {name} {min(values):.2f} s")
     assert ours <= SLACK * max(min(values) for values in spent.values()) + 1.0
@@ -182,6 +183,10 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str]) -> None:
         words, env=dict(environment), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, f"{words}\n{ended.stdout[-2000:]}\n{ended.stderr[-2000:]}"
+
+
+def add(home: Installation, requirement: str) -> None:
+    home.pm("plugin", "add", requirement).succeeded()
 
 
 def timed(step: Callable[[], object]) -> float:

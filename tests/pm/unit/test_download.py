@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from perdure_pm.adapters import download
-from perdure_pm.adapters.download import fetch, find_on_index, obtain, public_address
+from perdure_pm.adapters.download import fetch, find_on_index, obtain
 from perdure_pm.model.errors import ArtefactMissing, IntegrityFault, NetworkUnreachable, OperationCancelled
 from perdure_pm.model.lock_view import Artefact
-from perdure_pm.model.network import Network
+from perdure_pm.model.network import Network, public_address
 
 BYTES = b"wheel" * 50_000
 SHA256 = hashlib.sha256(BYTES).hexdigest()
