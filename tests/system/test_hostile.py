@@ -102,6 +102,7 @@ def hostile(installed: Installation, tmp_path: Path) -> Installation:
             "PYTHONPYCACHEPREFIX": str(trap / "pycache"),
             "PYTHONIOENCODING": "ascii",
             "PYTHONWARNINGS": "error",
+            "PYTHONEXECUTABLE": str(trap / "venv" / "bin" / "python"),
             "PYTHONINSPECT": "",
             "PYTHONSAFEPATH": "",
             "LC_ALL": "C",

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Written by perdure-pm; changes are overwritten.
 # Finds the home from its own place, also through symbolic links, without starting a process where there is no link.
-unset __PYVENV_LAUNCHER__ # it would make a venv's interpreter take itself for another
+unset __PYVENV_LAUNCHER__ PYTHONEXECUTABLE # by either a venv's interpreter takes itself for another, also with -I
 self=$0
 case $self in */*) ;; *) self=./$self ;; esac
 while [ -L "$self" ]; do
@@ -11,4 +11,5 @@ while [ -L "$self" ]; do
     case $link in /*) self=$link ;; *) self=${self%/*}/$link ;; esac
 done
 folder=${self%/*}
-case $folder in */bin) home=${folder%/bin} ;; *) home=$folder/.. ;; esac
+home=$folder/.. # what the kernel makes of it is right also where the folder is a link
+case $folder in */bin) [ -L "$folder" ] || home=${folder%/bin} ;; esac

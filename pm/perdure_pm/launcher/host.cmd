@@ -2,6 +2,7 @@
 rem Written by perdure-pm; changes are overwritten. Generated and reviewed, not yet tried on Windows.
 setlocal DisableDelayedExpansion
 set "home=%~dp0.."
+set "PYTHONEXECUTABLE="
 if "@COMMAND@"=="perdure" if "%~1"=="pm" goto pm
 set "profile=default"
 if defined PERDURE_PROFILE set "profile=%PERDURE_PROFILE%"

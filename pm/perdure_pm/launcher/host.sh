@@ -6,7 +6,7 @@ profile=${PERDURE_PROFILE:-default}
 generation=
 case $profile in
 *[!A-Za-z0-9._-]* | .*) ;;
-*) [ -r "$home/profiles/$profile/current" ] && read -r generation <"$home/profiles/$profile/current" ;;
+*) [ -f "$home/profiles/$profile/current" ] && read -r generation <"$home/profiles/$profile/current" ;;
 esac
 case $generation in
 '' | *[!a-z0-9-]*)

@@ -2,6 +2,7 @@
 rem Written by perdure-pm; changes are overwritten. Generated and reviewed, not yet tried on Windows.
 setlocal DisableDelayedExpansion
 set "home=%~dp0.."
+set "PYTHONEXECUTABLE="
 set "runtime="
 if exist "%home%\pm\current" set /p runtime=<"%home%\pm\current"
 if not defined runtime goto rescue

@@ -1,5 +1,5 @@
 runtime=
-[ -r "$home/pm/current" ] && read -r runtime <"$home/pm/current"
+[ -f "$home/pm/current" ] && read -r runtime <"$home/pm/current"
 case $runtime in
 '' | *[!a-z0-9.-]*) ;;
 *)
@@ -11,7 +11,7 @@ case $runtime in
 esac
 # PM's runtime cannot start: the seed rebuilds it with any Python of at least 3.9, then does what was asked.
 seed=
-[ -r "$home/pm/seed/current" ] && read -r seed <"$home/pm/seed/current"
+[ -f "$home/pm/seed/current" ] && read -r seed <"$home/pm/seed/current"
 case $seed in '' | *[!a-z0-9.-]*) seed=missing ;; esac
 bootstrap=$home/pm/seed/$seed/pm/bootstrap.py
 if [ ! -r "$bootstrap" ]; then

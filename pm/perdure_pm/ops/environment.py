@@ -24,6 +24,7 @@ SHELLS = ("sh", "fish", "powershell")
 
 _LEFT_OUT = ("PYTHON", "UV_", "PIP_", "VIRTUAL_ENV")
 _LEFT_OUT_NAMES = OWN_VARIABLES | {"__PYVENV_LAUNCHER__"}
+_UNSET_NAMES = frozenset({"PYTHONHOME", "PYTHONPATH", "PYTHONEXECUTABLE", "__PYVENV_LAUNCHER__"})
 
 
 def is_left_out(variable: str) -> bool:
@@ -36,7 +37,7 @@ def is_unset_in_shells(variable: str) -> bool:
 
     The settings of uv and pip stay: in that shell they are the person's, and nothing of the host reads them.
     """
-    return variable.startswith("VIRTUAL_ENV") or variable in {"PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__"}
+    return variable.startswith("VIRTUAL_ENV") or variable in _UNSET_NAMES
 
 
 def require_generation(layout: Layout, profile: str) -> Generation:

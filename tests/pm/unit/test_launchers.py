@@ -116,7 +116,9 @@ def test_a_launcher_is_found_through_links_and_from_anywhere(speaking: Home, tmp
     linked_bin = tmp_path / "linked bin"
     linked_bin.symlink_to(speaking.layout.bin)
     tools = "/usr/bin:/bin"
-    for path in (absolute, relative, chain, linked_bin / "perdure"):
+    same_name = folder / "bin"
+    same_name.symlink_to(speaking.layout.bin)
+    for path in (absolute, relative, chain, linked_bin / "perdure", same_name / "perdure"):
         words = said(start([path, "x"], path=tools))
         assert os.path.realpath(words[0]) == str(speaking.environment / "python"), path
         assert words[1:2] + words[3:] == ["-I", "x"]
@@ -126,6 +128,27 @@ def test_a_launcher_is_found_through_links_and_from_anywhere(speaking: Home, tmp
         ["sh", "perdure", "x"], cwd=speaking.layout.bin, capture_output=True, text=True, check=True, env={"PATH": tools}
     )
     assert said(beside)[3:] == ["x"]
+
+
+@pytest.mark.proves("launcher-any-shell")
+@pytest.mark.parametrize("command", ["perdure", "perdure-pm"])
+@pytest.mark.parametrize("variable", ["__PYVENV_LAUNCHER__", "PYTHONEXECUTABLE"])
+def test_no_variable_that_misleads_an_isolated_interpreter_reaches_it(
+    speaking: Home, command: str, variable: str
+) -> None:
+    """Isolated or not, a venv's interpreter takes PYTHONEXECUTABLE for its own place, and loses its packages."""
+    for python in (speaking.environment / "python", speaking.runtime / "venv" / "bin" / "python"):
+        python.write_text(f'#!/bin/sh\nprintf %s "${{{variable}-unset}}"\n', encoding="ascii")
+    assert start([speaking.layout.bin / command], **{variable: "/trap"}).stdout == "unset"
+
+
+@pytest.mark.proves("launcher-refuses")
+@pytest.mark.parametrize("command", ["perdure", "perdure-pm"])
+def test_what_is_no_file_in_a_pointers_place_is_not_waited_for(speaking: Home, command: str) -> None:
+    for pointer in (speaking.layout.pointer("default"), speaking.layout.runtime_pointer, speaking.layout.seed_pointer):
+        pointer.unlink()
+        os.mkfifo(pointer)
+    assert start([speaking.layout.bin / command]).returncode == 1
 
 
 @pytest.mark.proves("launcher-any-shell")
