@@ -15,6 +15,15 @@ if sys.version_info < (3, 9):  # noqa: UP036 - this file is what an older Python
     sys.stderr.write("error: this is Python %s; bootstrap.py needs 3.9 or newer\n" % sys.version.split()[0])  # noqa: UP031
     sys.exit(2)
 
+if not sys.flags.isolated and os.name == "posix":
+    # What PYTHONPATH and its like say is somebody's wish for another program: start again without it, before a module
+    # of theirs is met. On Windows an exec would let the shell go on, so there it stays.
+    base = getattr(sys, "_base_executable", None) or sys.executable
+    try:
+        os.execv(base, [base, "-I", os.path.abspath(__file__), *sys.argv[1:]])
+    except OSError:
+        pass  # an interpreter that does not find itself still runs this
+
 sys.dont_write_bytecode = True  # a seed is read-only, and a checkout is not the place for what root may leave behind
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 

@@ -60,7 +60,7 @@ def hostile(installed: Installation, tmp_path: Path) -> Installation:
     (folder / ".python-version").write_text("2.7\n", encoding="utf-8")
     (folder / ".env").write_text(f"UV_INDEX_URL={DEAD}\n", encoding="utf-8")
     spy = SPY.format(marker=str(trap / "ran"))
-    for name in ("sitecustomize", "usercustomize", "click/__init__", "ruamel", "perdure_pm"):
+    for name in ("sitecustomize", "usercustomize", "click/__init__", "ruamel", "perdure_pm", "argparse", "json"):
         (folder / f"{name}.py").write_text(spy, encoding="utf-8")
     (trap / "constraints.txt").write_text("click==1.0\nrich==1.0\n", encoding="utf-8")
     indexes = dict.fromkeys(
