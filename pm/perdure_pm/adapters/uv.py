@@ -87,7 +87,14 @@ class Uv:
             arguments += ["--group", group]
         for extra in extras:
             arguments += ["--extra", extra]
-        return self._uv(arguments, f"reading {project / 'uv.lock'}").stdout
+        text = self._uv(arguments, f"reading {project / 'uv.lock'}").stdout
+        # A release keeps this for good: whatever else uv printed must not get into it.
+        odd = next((line for line in text.splitlines() if line and not _EXPORTED.match(line)), None)
+        if odd is not None:
+            raise BuildFailed(
+                f"uv gave something else than requirements while reading {project / 'uv.lock'}: {odd[:80]}"
+            )
+        return text
 
     def make_environment(self, path: Path, python: Path) -> None:
         """Make an empty virtual environment at `path` that still works when its parent directory moves."""
@@ -232,6 +239,7 @@ _ABSENT = re.compile(
 _CORRUPT = re.compile(r"Hash mismatch|[Ii]nvalid zip|ZIP (?:file|structure)")
 """The hash is compared after unpacking, so bytes that are no archive any more fail there first."""
 _CACHE = re.compile(r"Failed to (?:de)?serialize cache entry|Failed to read from the distribution cache")
+_EXPORTED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?\s*(==|@)|\s+--hash=|#")
 _PINNED = re.compile(r"\b([a-z0-9][a-z0-9._-]*==[^\s,`]+)")
 _UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
 

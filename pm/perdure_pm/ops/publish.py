@@ -39,6 +39,7 @@ from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, 
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import (
+    BuildFailed,
     ConfigChanged,
     HealthCheckFailed,
     LazyInstallRefused,
@@ -446,6 +447,7 @@ def _build(
         known=known,
         lease=True,
     )
+    _require_packages(wanted, resolution, path / "venv")
     filesystem.write_durable(path / "uv.lock", resolution.lock.encode())
     host = {"name": wanted.release.name, "version": wanted.release.version}
     plugins = [plugin.to_json() for plugin in _find_plugins(wanted, path / "venv")]
@@ -453,6 +455,18 @@ def _build(
     filesystem.write_durable(path / "boot.json", json.dumps(boot, indent=1).encode())
     filesystem.write_durable(path / "lease", b"")
     return inventory
+
+
+def _require_packages(wanted: Wanted, resolution: Resolution, environment: Path) -> None:
+    """Fail where a package that was resolved, or a plugin that is wanted, is not there: uv's exit code is no proof."""
+    there = {package["name"] for package in _packages(environment)}
+    expected = {*resolved_versions(_wheels(wanted), resolution, wanted.interpreter), *wanted.selection.names()}
+    missing = sorted({normalise_distribution(name) for name in expected} - there)
+    if missing:
+        raise BuildFailed(
+            f"uv said that everything is installed, and {', '.join(missing)} is not there",
+            context={"missing": missing},
+        )
 
 
 def _find_plugins(wanted: Wanted, environment: Path) -> list[Plugin]:

@@ -36,6 +36,9 @@ class Resolution:
     """The text of the uv.lock that says so."""
 
 
+_NO_SOLUTION = "No solution found"
+
+
 def resolve(
     uv: Uv,
     filesystem: ports.Filesystem,
@@ -188,6 +191,8 @@ def _explain(
     failure: BuildFailed,
 ) -> Exception:
     """Return the conflict that `failure` is, or `failure` itself: a conflict only where each side resolves alone."""
+    if _NO_SOLUTION not in str(failure.context.get("uv", "")):
+        return failure  # uv was killed, or broke: it never came to an answer
     trial = folder / "trial"
     filesystem.make_directories(trial)
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -82,7 +83,7 @@ def run_worker(
                 else:
                     worker.send_signal(signal.SIGKILL)
                 break
-            time.sleep(0.001)
+            select.select([worker.stdout], [], [], 0.001)
         seconds = time.monotonic() - begun
     finally:
         worker.kill()

@@ -1,0 +1,105 @@
+"""Operations on a small disk of their own, which fills at a chosen stage: run under ``unshare -m``, as root.
+
+Owns: mounting the disk, filling it, and telling what happened as one line of JSON for each attempt. Does not own: the
+verdict (test_full_disk).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.store.generations import list_unsealed
+from perdure_pm.store.layout import Layout
+from tests.pm.fake_host import Workshop, copy_home
+from tests.pm.faults.performing import (
+    TASKS,
+    Ended,
+    Told,
+    perform,
+    require_in_line,
+    require_readable,
+    require_selectable_are_complete,
+    require_starts,
+    texts,
+    what_runs,
+)
+
+MEGABYTES = 260
+"""More than what PM wants to see free before it begins, so that it fills only on the way."""
+
+
+def fill(filler: Path, left: int) -> None:
+    """Have all but `left` bytes of the disk taken."""
+    with filler.open("ab", buffering=0) as file:
+        for block in (1 << 20, 4096):
+            try:
+                while True:
+                    file.write(b"\1" * block)
+            except OSError:
+                continue
+        file.truncate(max(0, file.seek(0, os.SEEK_END) - left))
+
+
+def attempt(workshop: Workshop, template: Layout, disk: Path, stage: str, left: int) -> dict[str, Any]:
+    """Return what `plugin add` told and left on a disk that fills at `stage`, and what the next attempt did."""
+    filler = disk / "filler"
+    layout = copy_home(template, disk / "home")
+    task = TASKS["plugin add"]
+    before = what_runs(layout), texts(layout)
+    if stage == "before":
+        fill(filler, left)
+
+    def on_stage(now: str) -> None:
+        if now == stage and not filler.exists():
+            fill(filler, left)
+
+    full = perform(workshop, layout, task, LocalFilesystem(), reporter=Told(on_stage))
+    found = what_runs(layout)
+    require_selectable_are_complete(layout)
+    require_starts(layout, found)  # on the full disk
+    told = _tell(full)
+    told |= {
+        "stage": stage,
+        "left": left,
+        "filled": filler.exists(),
+        "unchanged": (found, texts(layout)) == before,
+        "home": str(layout.home),
+        "unsealed": list_unsealed(layout),
+    }
+    filler.unlink(missing_ok=True)
+    told["next"] = _tell(perform(workshop, layout, task, LocalFilesystem()))
+    require_readable(layout)
+    require_in_line(layout)
+    told["added"] = "part-0" in require_starts(layout, what_runs(layout)).plugins
+    LocalFilesystem().remove_tree(layout.home)
+    return told
+
+
+def _tell(ended: Ended) -> dict[str, Any]:
+    error = ended.error
+    if error is None:
+        return {"status": ended.status, "exit_code": 0}
+    return {
+        "status": ended.status,
+        "exit_code": error.exit_code,
+        "summary": error.summary,
+        "context": {name: error.context.get(name) for name in ("path", "needed", "free")},
+    }
+
+
+def main(words: list[str]) -> None:
+    """Try every stage and every rest that is named: FOLDER UV LOCK TEMPLATE STAGE:LEFT and so on."""
+    folder, uv, lock, template, *cases = words
+    workshop = Workshop(folder=Path(folder), uv=Path(uv), lock=Path(lock))
+    disk = Path(folder) / "disk"
+    disk.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", disk], check=True)
+    for case in cases:
+        stage, _, left = case.partition(":")
+        sys.stdout.write(json.dumps(attempt(workshop, Layout(Path(template)), disk, stage, int(left))) + "\n")

@@ -1,0 +1,67 @@
+"""A small disk that really fills, at every stage of a publication and with less and less left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from perdure_pm.model.errors import EXIT_NO_SPACE
+from perdure_pm.store.layout import Layout
+from tests.pm.fake_host import Workshop
+
+STAGES = ("resolve", "build", "health", "seal", "before_publish")
+LEFT = (0, 16384, 131072, 524288)
+"""Bytes that are left: nothing, enough for a few files, for most of them, and for all but the last."""
+
+_CODE = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from tests.pm.faults.full_disk import main; main(sys.argv[1:])"
+)
+
+pytestmark = [
+    pytest.mark.platforms("linux"),
+    pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may mount a disk"),
+]
+
+
+@pytest.mark.proves("faults-no-space")
+@pytest.mark.parametrize("stage", ["before", *STAGES])
+def test_a_disk_that_fills_keeps_the_old_generation_and_the_next_attempt_works(
+    stage: str, workshop: Workshop, templates: dict[str, Layout], checkout: Path, figure: Callable[[str], None]
+) -> None:
+    cases = [f"{stage}:{left}" for left in (LEFT if stage != "before" else (0, 1 << 20))]
+    places = (checkout, workshop.folder, workshop.uv, workshop.lock, templates["two"].home)
+    ended = subprocess.run(
+        ["unshare", "-m", sys.executable, "-I", "-c", _CODE, *map(str, places), *cases],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    told = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert len(told) == len(cases)
+    for case in told:
+        assert case["filled"], case
+        assert case["next"]["exit_code"] == 0, case
+        assert case["added"], case
+        if case["exit_code"] == 0:  # what was left was enough
+            assert not case["unchanged"]
+            continue
+        assert case["exit_code"] == EXIT_NO_SPACE, case
+        assert case["unchanged"], case
+        assert case["unsealed"] == [], case
+        assert case["context"]["path"].startswith(case["home"]), case
+        assert case["context"]["path"] in case["summary"], case
+        if case["context"]["needed"] is None:  # no space even for the receipt: nothing was begun
+            assert "/receipts/" in case["context"]["path"], case
+        else:
+            assert str(case["context"]["needed"]) in case["summary"], case
+    if stage != "before_publish":
+        assert any(case["exit_code"] for case in told), told
+    figure(f"disk full at {stage}: {[(case['left'], case['exit_code']) for case in told]} (bytes left, exit code)")
