@@ -19,7 +19,7 @@ if not sys.flags.isolated and os.name == "posix":
     # What PYTHONPATH and its like say is somebody's wish for another program: start again without it, before a module
     # of theirs is met. On Windows an exec would let the shell go on, so there it stays.
     base = getattr(sys, "_base_executable", None) or sys.executable
-    try:
+    try:  # noqa: SIM105 - contextlib could be one of theirs
         os.execv(base, [base, "-I", os.path.abspath(__file__), *sys.argv[1:]])
     except OSError:
         pass  # an interpreter that does not find itself still runs this

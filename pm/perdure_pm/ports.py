@@ -19,7 +19,7 @@ class Filesystem(Protocol):
         """Make `path` and its parents; what exists already is fine."""
 
     def write_durable(self, path: Path, data: bytes, *, mode: int = 0o644) -> None:
-        """Replace `path` by `data`, all or nothing, also across a power loss."""
+        """Replace `path` by `data`, all or nothing, also across a power loss; a link there is replaced itself."""
 
     def append_durable(self, path: Path, data: bytes) -> None:
         """Append `data` to `path` in one write and flush it."""

@@ -30,9 +30,7 @@ class LocalFilesystem:
             path.mkdir(parents=True, exist_ok=True)
 
     def write_durable(self, path: Path, data: bytes, *, mode: int = 0o644) -> None:
-        # A link is written through: a config.yaml that lives in a dotfiles tree stays a link.
-        target = Path(os.path.realpath(path)) if path.is_symlink() else path
-        temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
+        temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
         with explained(path):
             try:
                 handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
@@ -40,17 +38,22 @@ class LocalFilesystem:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
-                os.replace(temporary, target)
+                os.replace(temporary, path)  # a link in that place is replaced, and what it leads to keeps its bytes
             except BaseException:
                 with contextlib.suppress(OSError):
                     temporary.unlink()
                 raise
-            sync_directory(target.parent)
+            sync_directory(path.parent)
 
     def append_durable(self, path: Path, data: bytes) -> None:
-        with explained(path), path.open("ab", buffering=0) as file:
-            file.write(data)
-            os.fsync(file.fileno())
+        # A link in its place is an error, and a pipe is too, instead of something to wait for.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        flags |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+        with explained(path):
+            handle = os.open(path, flags, 0o644)
+            with os.fdopen(handle, "ab", buffering=0) as file:
+                file.write(data)
+                os.fsync(file.fileno())
 
     def copy_file(self, source: Path, target: Path) -> None:
         with explained(target):
@@ -105,7 +108,8 @@ def explained(path: Path) -> Iterator[None]:
 
 def explain(error: OSError, path: Path) -> PerdureError:
     """Return the error of PM for `error`, met while writing at `path`."""
-    place = error.filename if isinstance(error.filename, str) else str(path)
+    # Of two names the second is the target: that of a rename, or of a copy.
+    place = next((name for name in (error.filename2, error.filename) if isinstance(name, str)), str(path))
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return NoSpace(
             f"no space left while writing {place}",
@@ -114,7 +118,7 @@ def explain(error: OSError, path: Path) -> PerdureError:
         )
     return HomeUnusable(
         f"cannot write {place}: {error.strerror or error}",
-        hint="give this user write permission there, or choose another home with --home DIR",
+        hint=_HINTS.get(error.errno or 0, "correct that, or choose another home with --home DIR").format(place=place),
         context={"path": place, "errno": errno.errorcode.get(error.errno or 0, "")},
     )
 
@@ -122,6 +126,19 @@ def explain(error: OSError, path: Path) -> PerdureError:
 def is_temporary(name: str) -> bool:
     """Return whether a file of that name is one that `write_durable` had begun and a crash kept from its place."""
     return _TEMPORARY.fullmatch(name) is not None
+
+
+_HINTS = {
+    **dict.fromkeys(
+        (errno.EACCES, errno.EPERM, errno.EROFS),
+        "give this user write permission there, or choose another home with --home DIR",
+    ),
+    **dict.fromkeys(
+        (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP, errno.ENXIO),
+        "move what lies at {place} away: PM keeps something else there",
+    ),
+    errno.ENAMETOOLONG: "choose a home with a shorter path with --home DIR",
+}
 
 
 def sync_directory(path: Path) -> None:

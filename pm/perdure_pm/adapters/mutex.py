@@ -18,6 +18,7 @@ from pathlib import Path
 from perdure_pm.adapters.filesystem import explained
 from perdure_pm.model.errors import Busy, NoKernelLocks
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.reading import read_regular
 
 if sys.platform == "win32":
     import msvcrt
@@ -26,6 +27,7 @@ else:
 
 POLL_SECONDS = 0.05
 TELL_SECONDS = 1.0
+HOLDER_BYTES = 4096
 
 
 @contextlib.contextmanager
@@ -50,7 +52,10 @@ def held(
     handle = _take(layout, wait=wait, on_wait=on_wait)
     try:
         _require_exclusive(layout.mutex)
-        # Who holds it is for people only; nothing decides by it, so a plain write is enough.
+        # Who holds it is for people only; nothing decides by it, so a plain write is enough. What lies there is taken
+        # away first: a link would be written through, and a pipe would wait for a reader.
+        with contextlib.suppress(OSError):
+            layout.mutex_holder.unlink()
         with contextlib.suppress(OSError):
             since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             layout.mutex_holder.write_text(
@@ -103,7 +108,7 @@ def _is_at(handle: int, path: Path) -> bool:
 def describe_holder(layout: Layout) -> str:
     """Return who holds the mutex in words, as far as is known."""
     try:
-        data = json.loads(layout.mutex_holder.read_text(encoding="utf-8"))
+        data = json.loads(read_regular(layout.mutex_holder, HOLDER_BYTES))
         return f"{data['operation']} (process {data['pid']}, since {data['since']})"
     except (OSError, ValueError, KeyError, TypeError):
         return "an operation that has not said its name yet"

@@ -6,12 +6,14 @@ Owns: the verb's arguments. Does not own: publication (publish).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.ops.arguments import read_duration, read_text, read_texts
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.publish import Change, publish
+from perdure_pm.ops.release import require_checkout
 
 
 def install(context: Context, arguments: Mapping[str, Any]) -> Outcome:
@@ -29,11 +31,19 @@ def install(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     change = Change(
         operation="install",
         extras=_read_extras(arguments),
-        checkout=read_text(arguments, "checkout"),
+        checkout=_read_checkout(arguments),
         confirm_within=read_duration(arguments, "confirm_within"),
         expected=read_text(arguments, "expected"),
     )
     return publish(context, change)
+
+
+def _read_checkout(arguments: Mapping[str, Any]) -> str | None:
+    """Return the checkout that was named: for one that never was, nothing else is taken in its place."""
+    checkout = read_text(arguments, "checkout")
+    if checkout is not None:
+        require_checkout(Path(checkout))
+    return checkout
 
 
 def _read_extras(arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -54,7 +64,7 @@ def upgrade(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     """
     change = Change(
         operation="upgrade",
-        checkout=read_text(arguments, "checkout"),
+        checkout=_read_checkout(arguments),
         upgrade=True,
         confirm_within=read_duration(arguments, "confirm_within"),
     )

@@ -109,12 +109,28 @@ def digest_checkout(checkout: Path) -> str:
     Raises:
         UsageFault: it is not the checkout of a project with a lock.
     """
-    _load_project(checkout)
+    require_checkout(checkout)
     members: dict[str, Path] = {"uv.lock": checkout / "uv.lock"}
-    for folder in _local_projects(checkout):
-        for path in _project_members(folder):
-            members[path.relative_to(checkout).as_posix()] = path
-    return hash_tree(members)[:12]
+    try:
+        for folder in _local_projects(checkout):
+            for path in _project_members(folder):
+                members[path.relative_to(checkout).as_posix()] = path
+        return hash_tree(members)[:12]
+    except OSError as error:  # a pipe, a link to a folder: what no wheel can hold either
+        raise UsageFault(
+            f"{error.filename or checkout} cannot be read: {error.strerror or error}",
+            hint="put a plain file or folder in its place, or remove it",
+            context={"path": str(error.filename or checkout)},
+        ) from error
+
+
+def require_checkout(checkout: Path) -> None:
+    """Return when `checkout` is the checkout of a project with a lock.
+
+    Raises:
+        ConfigInvalid, UsageFault: it is not; what is wrong is named.
+    """
+    _load_project(checkout)
 
 
 def ensure_release(
@@ -233,7 +249,10 @@ def _local_projects(checkout: Path) -> list[Path]:
 
 def _project_members(folder: Path) -> Iterable[Path]:
     """Return what of a project gets into its wheel: for uv_build the module, else all but caches and VCS data."""
-    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    try:
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigInvalid(f"{folder / 'pyproject.toml'} cannot be read: {error}") from error
     yield folder / "pyproject.toml"
     if project.get("build-system", {}).get("build-backend") != "uv_build":
         for path in sorted(folder.iterdir()):

@@ -58,8 +58,10 @@ from perdure_pm.store.inventory import (
     take_inventory,
 )
 from perdure_pm.store.layout import Layout, environment_python
+from perdure_pm.store.reading import read_regular
 
 SCHEMA = 1
+MAX_BYTES = 16 << 20
 IDENTITY = re.compile(r"[0-9a-f]{12}(\.[0-9]+)?")
 FALLBACK_PYTHON = "3.13"
 """What uv brings in where no Python of at least `MINIMUM` was found."""
@@ -101,11 +103,11 @@ class Runtime:
 def load_runtime(layout: Layout) -> Runtime | None:
     """Return the selected runtime if its record can be read, else None. Nothing is written or made."""
     try:
-        identity = layout.runtime_pointer.read_text(encoding="ascii").strip()
+        identity = _read_pointer(layout.runtime_pointer)
         if not IDENTITY.fullmatch(identity):
             return None
         path = layout.runtime(identity)
-        record = json.loads((path / "record.json").read_bytes())
+        record = json.loads(read_regular(path / "record.json", MAX_BYTES))
         if record["schema"] != SCHEMA or not isinstance(record["inputs"], dict):
             return None
     except (OSError, ValueError, KeyError, TypeError):
@@ -125,6 +127,10 @@ def find_runtime_problem(runtime: Runtime, *, thorough: bool = False) -> str:
     if findings:
         return str(findings[0])
     return "" if os.access(runtime.python, os.X_OK) else f"its interpreter {os.path.realpath(runtime.python)} is gone"
+
+
+def _read_pointer(path: Path) -> str:
+    return read_regular(path, 64).decode("ascii").strip()
 
 
 def is_current(layout: Layout) -> bool:
@@ -357,7 +363,7 @@ def seed_source(layout: Layout) -> Path:
         IntegrityFault: the home has none.
     """
     with contextlib.suppress(OSError, ValueError):
-        name = layout.seed_pointer.read_text(encoding="ascii").strip()
+        name = _read_pointer(layout.seed_pointer)
         if re.fullmatch(r"[0-9a-f]{12}", name) and (layout.seed(name) / "pm" / "bootstrap.py").is_file():
             return layout.seed(name)
     raise IntegrityFault(
@@ -438,7 +444,10 @@ def _write_seed(layout: Layout, filesystem: ports.Filesystem, source: Path, inpu
         filesystem.flush(building)
         filesystem.rename(building, target)
         os.chmod(target, 0o555)
-    if not layout.seed_pointer.is_file() or layout.seed_pointer.read_text(encoding="ascii").strip() != name:
+    selected = None
+    with contextlib.suppress(OSError, ValueError):
+        selected = _read_pointer(layout.seed_pointer)
+    if selected != name:
         filesystem.write_durable(layout.seed_pointer, f"{name}\n".encode())
     return name
 

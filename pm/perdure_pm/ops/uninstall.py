@@ -25,6 +25,7 @@ from perdure_pm.model.errors import Busy, HomeUnusable, PerdureError
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.reading import open_regular
 
 LAUNCHER_MARK = b"Written by perdure-pm"
 _TEMPORARY = r"\..+\.[0-9a-f]{12}\.tmp"
@@ -166,7 +167,7 @@ def _launchers(layout: Layout) -> Iterator[Path]:
         path = layout.bin / name
         if path.is_symlink() or not path.is_file():
             continue
-        with contextlib.suppress(OSError), path.open("rb") as file:
+        with contextlib.suppress(OSError), open_regular(path) as file:
             if LAUNCHER_MARK in file.read(512):
                 yield path
 

@@ -26,9 +26,8 @@ from perdure_pm.model.config import (
 from perdure_pm.model.errors import ConfigChanged, ConfigInvalid
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.layout import Layout, relative_to_home
-from perdure_pm.store.policy import ABSENT
-
-MAX_BYTES = 1 << 20
+from perdure_pm.store.policy import ABSENT, MAX_CONFIG_BYTES
+from perdure_pm.store.reading import read_regular
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +52,9 @@ def load_file(layout: Layout, path: Path) -> ConfigFile:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
             return _unreadable(path, name, "is not a file")
-        if status.st_size > MAX_BYTES:
-            return _unreadable(path, name, f"is larger than {MAX_BYTES} bytes")
-        data = path.read_bytes()
+        if status.st_size > MAX_CONFIG_BYTES:
+            return _unreadable(path, name, f"is larger than {MAX_CONFIG_BYTES} bytes")
+        data = read_regular(path, MAX_CONFIG_BYTES)
     except FileNotFoundError:
         return ConfigFile(path=path, text="", digest=ABSENT, document=Document(file=name))
     except OSError as error:
@@ -150,7 +149,7 @@ def save_text(filesystem: Filesystem, file: ConfigFile, text: str) -> str:
         ConfigChanged: the file is not what it was when `file` was read.
     """
     try:
-        now = _digest(file.path.read_bytes())
+        now = _digest(read_regular(file.path, MAX_CONFIG_BYTES))
     except FileNotFoundError:
         now = ABSENT
     if now != file.digest:
@@ -160,8 +159,10 @@ def save_text(filesystem: Filesystem, file: ConfigFile, text: str) -> str:
             context={"path": str(file.path)},
         )
     data = text.encode()
+    # A config.yaml that lives in a dotfiles tree stays a link: it is the one file of the home that people may link.
+    target = Path(os.path.realpath(file.path))
     filesystem.make_directories(file.path.parent)
-    filesystem.write_durable(file.path, data, mode=file.mode)
+    filesystem.write_durable(target, data, mode=file.mode)
     return _digest(data)
 
 

@@ -21,6 +21,8 @@ from perdure_pm.model.identity import parse_generation_number
 from perdure_pm.store.inventory import FILE_NAME, Inventory, load_inventory
 from perdure_pm.store.layout import Layout, environment_python, environment_scripts
 from perdure_pm.store.pointer import damaged, load_pointer, read_plain, refuse_links
+from perdure_pm.store.policy import MAX_CONFIG_BYTES
+from perdure_pm.store.reading import read_regular
 
 SCHEMA = 1
 MAX_BYTES = 16 << 20
@@ -177,7 +179,7 @@ def next_number(layout: Layout) -> int:
 def _says_checkout(layout: Layout) -> bool:
     """Return whether config.yaml says what to install, as far as that can be seen without reading YAML."""
     try:
-        return b"checkout:" in layout.config.read_bytes()
+        return b"checkout:" in read_regular(layout.config, MAX_CONFIG_BYTES)
     except OSError:
         return False
 

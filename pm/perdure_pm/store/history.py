@@ -15,7 +15,9 @@ from pathlib import Path
 from perdure_pm.model.identity import parse_generation_number
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.reading import open_regular, read_regular
 
+MAX_BYTES = 64 << 20
 FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -48,7 +50,7 @@ def append_selection(filesystem: Filesystem, layout: Layout, profile: str, selec
 def load_history(layout: Layout, profile: str) -> list[Selection]:
     """Return the profile's changes, oldest first; lines that are none are left out."""
     try:
-        text = layout.history(profile).read_text(encoding="utf-8", errors="replace")
+        text = read_regular(layout.history(profile), MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return []
     found = []
@@ -79,7 +81,7 @@ def find_previous(history: Sequence[Selection], selected: str | None) -> str | N
 
 def _ends_clean(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(0, 2)
             if file.tell() == 0:
                 return True

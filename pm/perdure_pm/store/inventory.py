@@ -22,9 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perdure_pm.model.errors import IntegrityFault
+from perdure_pm.store.reading import open_regular, read_regular
 
 SCHEMA = 1
 FILE_NAME = "files.json"
+MAX_BYTES = 256 << 20
 
 KnownFiles = Mapping["tuple[int, int, int, int]", str]
 """Device, inode, size and mtime_ns of files whose hash is known → the hash."""
@@ -107,7 +109,7 @@ def load_inventory(path: Path) -> Inventory:
         IntegrityFault: it is missing or not one.
     """
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(read_regular(path, MAX_BYTES))
         if data["schema"] != SCHEMA:
             raise ValueError(f"schema {data['schema']}")
         files = {
@@ -201,7 +203,7 @@ def find_site_packages(environment: Path) -> Path:
 def hash_file(path: Path) -> str:
     """Return the sha256 of a file's bytes in hex."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for block in iter(lambda: file.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()

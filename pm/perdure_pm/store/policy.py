@@ -16,11 +16,14 @@ from perdure_pm.model.errors import UsageFault
 from perdure_pm.model.settings import parse_boolean
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.reading import read_regular
 
 VERSION = "1"
 ABSENT = "absent"
 VARIABLE = "PERDURE_NO_LAZY"
 MAX_BYTES = 4096
+MAX_CONFIG_BYTES = 1 << 20
+"""More than this in a config.yaml is a fault, and is not read."""
 
 
 def lazy_allowed(layout: Layout, environ: Mapping[str, str], no_lazy: bool | None = None) -> bool:  # noqa: FBT001 - the third of three answers to one question
@@ -57,7 +60,7 @@ def mirror_policy(filesystem: Filesystem, layout: Layout, *, lazy: bool, config_
 def config_digest_now(layout: Layout) -> str | None:
     """Return the sha256 of config.yaml in hex, `absent` where there is none, or None where it cannot be read."""
     try:
-        return hashlib.sha256(layout.config.read_bytes()).hexdigest()
+        return hashlib.sha256(read_regular(layout.config, MAX_CONFIG_BYTES)).hexdigest()
     except FileNotFoundError:
         return None if layout.config.is_symlink() else ABSENT
     except OSError:
@@ -84,7 +87,6 @@ def _mirrored(layout: Layout) -> bool:
 
 def _read(layout: Layout) -> bytes | None:
     try:
-        with layout.policy.open("rb") as file:
-            return file.read(MAX_BYTES)
+        return read_regular(layout.policy, MAX_BYTES)
     except OSError:
         return None

@@ -19,8 +19,10 @@ from typing import Any, NamedTuple
 
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.reading import read_regular
 
 SCHEMA = 1
+MAX_BYTES = 16 << 20
 STATUSES = ("started", "ok", "noop", "refused", "failed", "cancelled", "interrupted")
 
 
@@ -144,7 +146,7 @@ def load_all(layout: Layout, limit: int | None = None) -> tuple[list[Receipt], l
         if limit is not None and len(found) >= limit:
             break
         try:
-            found.append(parse_receipt(json.loads(path.read_text(encoding="utf-8"))))
+            found.append(parse_receipt(json.loads(read_regular(path, MAX_BYTES).decode("utf-8"))))
         except FileNotFoundError:
             continue
         except (OSError, ValueError, RecursionError) as error:

@@ -48,17 +48,25 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(
     assert names(tmp_path) == ["file"]
 
 
-@pytest.mark.proves("files-all-or-nothing")
-def test_a_link_is_written_through_and_stays_a_link(tmp_path: Path) -> None:
-    """Case 40: a config.yaml in a dotfiles tree."""
-    target, link = tmp_path / "dotfiles" / "config.yaml", tmp_path / "config.yaml"
-    target.parent.mkdir()
+@pytest.mark.proves("files-no-link-followed")
+def test_a_link_is_replaced_and_what_it_leads_to_keeps_its_bytes(tmp_path: Path) -> None:
+    """As root, a pm/policy that was linked to a device once replaced the device."""
+    target, link = tmp_path / "mine", tmp_path / "policy"
     target.write_bytes(b"old")
     link.symlink_to(target)
     FILESYSTEM.write_durable(link, b"new")
-    assert link.is_symlink()
-    assert target.read_bytes() == b"new"
-    assert names(target.parent) == ["config.yaml"]
+    assert not link.is_symlink()
+    assert (link.read_bytes(), target.read_bytes()) == (b"new", b"old")
+
+
+@pytest.mark.proves("files-no-link-followed")
+def test_nothing_is_appended_through_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "mine", tmp_path / "history"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    with pytest.raises(HomeUnusable):
+        FILESYSTEM.append_durable(link, b"new")
+    assert target.read_bytes() == b"old"
 
 
 def test_an_append_adds_one_line(tmp_path: Path) -> None:
@@ -152,6 +160,22 @@ def test_a_system_error_is_told_with_its_path(number: int, kind: type[Exception]
     assert type(error) is kind
     assert "/the/place" in error.summary
     assert error.hint
+
+
+@pytest.mark.proves("files-errors-named")
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.EACCES, "give this user write permission there, or choose another home with --home DIR"),
+        (errno.EISDIR, "move what lies at /the/place away: PM keeps something else there"),
+        (errno.ENAMETOOLONG, "choose a home with a shorter path with --home DIR"),
+        (errno.EIO, "correct that, or choose another home with --home DIR"),
+    ],
+)
+def test_the_way_out_fits_what_went_wrong(number: int, hint: str) -> None:
+    """Of a rename, the place is where the file was to go."""
+    error = OSError(number, os.strerror(number), "/the/.place.tmp", None, "/the/place")
+    assert explain(error, Path("/asked")).hint == hint
 
 
 @pytest.mark.proves("files-errors-named")

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -187,3 +187,30 @@ def test_a_build_that_left_no_space_is_not_trusted(uv: Path, layout: Layout) -> 
     tool = Uv(uv, layout, Network(offline=True), os.environ)
     with pytest.raises(NoSpace, match="may be cut off"):
         build_environment(tool, AlmostFull(), environment=layout.home / "venv", python=PYTHON, requirements="")
+
+
+def _pipe(source: Path) -> Path:
+    os.mkfifo(source / "src" / "fakehost" / "pipe.py")
+    return source / "src" / "fakehost" / "pipe.py"
+
+
+def _linked_folder(source: Path) -> Path:
+    (source / "src" / "fakehost" / "linked").symlink_to("..")
+    return source / "src" / "fakehost" / "linked"
+
+
+@pytest.mark.proves("release-digest")
+@pytest.mark.platforms("linux", "darwin")
+@pytest.mark.parametrize("spoil", [_pipe, _linked_folder])
+def test_what_no_wheel_can_hold_is_named(source: Path, spoil: Callable[[Path], Path]) -> None:
+    place = spoil(source)
+    with pytest.raises(UsageFault, match="cannot be read") as refused:
+        digest_checkout(source)
+    assert refused.value.context["path"] == str(place)
+
+
+@pytest.mark.proves("release-digest")
+def test_a_member_project_that_is_no_toml_is_named(source: Path) -> None:
+    (source / "clock" / "pyproject.toml").write_text("nonsense", encoding="utf-8")
+    with pytest.raises(ConfigInvalid, match=r"clock/pyproject\.toml cannot be read"):
+        digest_checkout(source)
