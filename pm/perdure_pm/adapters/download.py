@@ -25,7 +25,7 @@ from typing import TypeVar
 from perdure_pm.adapters.filesystem import explained
 from perdure_pm.model.errors import ArtefactMissing, IntegrityFault, NetworkUnreachable, PerdureError
 from perdure_pm.model.lock_view import Artefact
-from perdure_pm.model.network import NETWORK_HINT, Network, public_address
+from perdure_pm.model.network import CREDENTIALS_HINT, NETWORK_HINT, Network, public_address
 
 Answer = TypeVar("Answer")
 
@@ -33,6 +33,11 @@ TIMEOUT_SECONDS = 20.0
 """The longest silence of a server: with every attempt, a network that swallows everything is told in about a minute."""
 ATTEMPTS = 3
 CHUNK_BYTES = 1 << 16
+PAGE_BYTES = 64 << 20
+"""The largest page of an index that is read; that of a package with ten thousand files has a tenth of it."""
+PAGE_SECONDS = 120.0
+SLOW_SECONDS, SLOW_BYTES = 60.0, 60 << 10
+"""A transfer that brings less in so long never ends: at a kilobyte a second an interpreter takes a day."""
 
 
 def fetch(
@@ -129,7 +134,25 @@ def _read_page(page: str, network: Network) -> tuple[str, dict[str, str]]:
     request.add_header("Accept", "application/vnd.pypi.simple.v1+json, text/html;q=0.5")
     with _explained(page), _opener(network).open(request, timeout=TIMEOUT_SECONDS) as answer:
         is_json = answer.headers.get_content_type().endswith("json")
-        return answer.geturl(), _read_links(answer.read(), is_json=is_json)
+        return answer.geturl(), _read_links(_read_all(answer, page), is_json=is_json)
+
+
+def _read_all(answer: http.client.HTTPResponse, page: str) -> bytes:
+    """Return a page that is to be held in memory: of a size and within a time that an index's page has."""
+    end = time.monotonic() + PAGE_SECONDS
+    parts, size = [], 0
+    # read1: what has come so far; a server that sends a byte a second must not keep a whole block waiting.
+    while part := answer.read1(CHUNK_BYTES):
+        parts.append(part)
+        size += len(part)
+        if size > PAGE_BYTES or time.monotonic() > end:
+            much = f"more than {PAGE_BYTES >> 20} MiB" if size > PAGE_BYTES else f"no end within {PAGE_SECONDS:.0f} s"
+            raise NetworkUnreachable(
+                f"{public_address(page)} is no page of an index: {much}", hint=NETWORK_HINT, retry="after-change"
+            )
+    if getattr(answer, "length", None):
+        raise http.client.IncompleteRead(b"".join(parts), answer.length)
+    return b"".join(parts)
 
 
 def _read_links(body: bytes, *, is_json: bool) -> dict[str, str]:
@@ -214,11 +237,20 @@ def _fetch_once(
             length = answer.headers.get("Content-Length")
             total = int(length) if length and length.isdigit() else None
             with explained(temporary), temporary.open("wb") as file:
+                mark, since = 0, time.monotonic()
                 while True:
                     with _explained(url):
-                        chunk = answer.read(CHUNK_BYTES)
+                        chunk = answer.read1(CHUNK_BYTES) if hasattr(answer, "read1") else answer.read(CHUNK_BYTES)
                     if not chunk:
                         break
+                    if time.monotonic() - since > SLOW_SECONDS:
+                        if done - mark < SLOW_BYTES:
+                            raise NetworkUnreachable(
+                                f"the transfer of {_file_name(url)} is too slow: {done - mark} bytes in "
+                                f"{SLOW_SECONDS:.0f} s",
+                                hint=NETWORK_HINT,
+                            )
+                        mark, since = done, time.monotonic()
                     digest.update(chunk)
                     file.write(chunk)
                     done += len(chunk)
@@ -250,7 +282,7 @@ def _explained(url: str) -> Iterator[None]:
         missing = error.code in {404, 410}
         raise (ArtefactMissing if missing else NetworkUnreachable)(
             f"{public_address(url)} answered {error.code} {error.reason}",
-            hint=NETWORK_HINT,
+            hint=CREDENTIALS_HINT if error.code in {401, 403} else NETWORK_HINT,
             context={"url": public_address(url), "status": error.code},
             retry="after-change" if error.code < 500 else "later",
         ) from error

@@ -19,13 +19,14 @@ from perdure_pm.adapters.processes import Completed, run
 from perdure_pm.model.errors import (
     ArtefactMissing,
     BuildFailed,
+    HomeUnusable,
     IntegrityFault,
     InterpreterMissing,
     NetworkUnreachable,
     NoSpace,
     PerdureError,
 )
-from perdure_pm.model.network import NETWORK_HINT, Network, public_address
+from perdure_pm.model.network import CREDENTIALS_HINT, NETWORK_HINT, Network, public_address
 from perdure_pm.store.layout import Layout, environment_python
 
 PASSED = frozenset(
@@ -179,14 +180,24 @@ class Uv:
         if arguments[:2] == ["python", "install"]:
             shared.remove("--no-python-downloads")
         self._layout.scratch.mkdir(parents=True, exist_ok=True)
-        completed = run(
-            [self.binary, *arguments, *shared, "--cache-dir", self._layout.cache / "uv"],
-            environment=self._environment(),
-            directory=self._layout.scratch,
-            timeout=STEP_SECONDS,
-            on_line=self._on_line,
-            on_tick=self._on_tick,
-        )
+        try:
+            completed = run(
+                [self.binary, *arguments, *shared, "--cache-dir", self._layout.cache / "uv"],
+                environment=self._environment(),
+                directory=self._layout.scratch,
+                timeout=STEP_SECONDS,
+                on_line=self._on_line,
+                on_tick=self._on_tick,
+            )
+        except OSError as error:
+            raise HomeUnusable(
+                f"{self.binary} cannot be started: {error.strerror or error}",
+                hint="choose a home on a filesystem that programs may be started from (mounted without noexec) "
+                "with --home DIR"
+                if isinstance(error, PermissionError)
+                else "run the same command again",
+                context={"path": str(self.binary)},
+            ) from error
         if completed.returncode != 0 and not again and _CACHE.search(completed.stderr):
             # What a power loss cut off in the cache stops uv for good; what was built from it has its own names.
             self._uv(["cache", "clean", "--force"], "emptying the damaged cache", again=True)
@@ -240,6 +251,8 @@ _CORRUPT = re.compile(r"Hash mismatch|[Ii]nvalid zip|ZIP (?:file|structure)")
 """The hash is compared after unpacking, so bytes that are no archive any more fail there first."""
 _CACHE = re.compile(r"Failed to (?:de)?serialize cache entry|Failed to read from the distribution cache")
 _EXPORTED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?\s*(==|@)|\s+--hash=|#")
+_DENIED = re.compile(r"\((401 [A-Za-z ]+)\)|returned a (403 [A-Za-z]+) error")
+"""uv then says that the package was not found: an index that refuses looks to it like one that lacks it."""
 _PINNED = re.compile(r"\b([a-z0-9][a-z0-9._-]*==[^\s,`]+)")
 _UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
 
@@ -259,6 +272,14 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
             f"what the index serves is not what the lock says, while {what}: {packages}",
             hint="use an index that serves the released files: --index-url URL",
             context=context,
+        )
+    denied = _DENIED.search(text)
+    if network.fetches and denied is not None:
+        return NetworkUnreachable(
+            f"{_place(network)} refused access while {what}: {denied[1] or denied[2]}",
+            hint=CREDENTIALS_HINT,
+            context=context,
+            retry="after-change",
         )
     if _ABSENT.search(text) and (packages or not network.fetches):
         missing = packages or (said[-1] if said else text[-200:])

@@ -14,6 +14,12 @@ NETWORK_HINT = (
 )
 """What helps when nothing can be reached."""
 
+CREDENTIALS_HINT = (
+    "give the index's credentials in its address (--index-url https://USER:PASSWORD@HOST/simple) or in ~/.netrc, or "
+    "name another with --index-url URL"
+)
+"""What helps where an index knows this user not."""
+
 
 @dataclass(frozen=True)
 class Network:

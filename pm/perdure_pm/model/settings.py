@@ -220,13 +220,18 @@ def resolve(
         config_directory: the home, once it is known.
 
     Raises:
-        UsageFault: a boolean variable, or the profile's name, says nothing clear.
+        UsageFault: a flag is empty, or a boolean variable, or the profile's name, says nothing clear.
     """
     values: dict[str, Value] = {}
     for setting in settings:
         if setting.scope == FOREIGN:
             continue
         value = flags.get(setting.name)
+        if isinstance(value, str) and not value.strip():
+            # A shell variable that was never set, most likely: the current directory is not what was meant.
+            raise UsageFault(
+                f"{setting.flag} is empty", hint=f"give it a value, or leave it out: {setting.flag} {setting.metavar}"
+            )
         directory = None
         if value is None:
             text = environ.get(setting.variable, "")

@@ -24,10 +24,9 @@ from perdure_pm.adapters.occupants import Occupant, find_occupants
 from perdure_pm.model.errors import Busy, HomeUnusable, PerdureError
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.store.home import is_launcher
 from perdure_pm.store.layout import Layout
-from perdure_pm.store.reading import open_regular
 
-LAUNCHER_MARK = b"Written by perdure-pm"
 _TEMPORARY = r"\..+\.[0-9a-f]{12}\.tmp"
 
 KEPT_WITH_STATE = ("state", "config.yaml", "profiles/*/config.yaml", "profiles/*/app.yaml")
@@ -167,9 +166,8 @@ def _launchers(layout: Layout) -> Iterator[Path]:
         path = layout.bin / name
         if path.is_symlink() or not path.is_file():
             continue
-        with contextlib.suppress(OSError), open_regular(path) as file:
-            if LAUNCHER_MARK in file.read(512):
-                yield path
+        if is_launcher(path):
+            yield path
 
 
 def _is_own_folder(layout: Layout, folder: Path) -> bool:

@@ -14,6 +14,10 @@ from pathlib import Path
 
 from perdure_pm.model.errors import HomeForeign, HomeUnusable
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.reading import open_regular
+
+LAUNCHER_MARK = b"Written by perdure-pm"
+"""What the first lines of every launcher say."""
 
 
 def resolve_home(path: str | os.PathLike[str]) -> Path:
@@ -26,9 +30,16 @@ def check_home(layout: Layout) -> None:
 
     Raises:
         HomeForeign: root would write into another user's home.
-        HomeUnusable: the home, or where it is to be made, is no directory, cannot be written, or cannot be on a PATH.
+        HomeUnusable: the home, or where it is to be made, is no directory, cannot be written, cannot be on a PATH, or
+            is a place of other things.
     """
     home = layout.home
+    if home == home.parent:
+        raise _unusable(home, "is the root of a filesystem, not a directory of PM's own")
+    try:
+        str(home).encode()
+    except UnicodeEncodeError:
+        raise _unusable(home, "is not UTF-8, and uv takes no other paths") from None
     if os.path.islink(home) and not os.path.exists(home):
         raise _unusable(home, f"is a link to {os.readlink(home)}, which does not exist")
     if os.pathsep in str(home):
@@ -46,6 +57,26 @@ def check_home(layout: Layout) -> None:
     effective = os.access in os.supports_effective_ids
     if not os.access(nearest, os.W_OK | os.X_OK, effective_ids=effective):
         raise _unusable(nearest, "cannot be written by this user")
+    _refuse_foreign_commands(layout)
+
+
+def is_launcher(path: Path) -> bool:
+    """Return whether PM wrote the file at `path` as a launcher."""
+    try:
+        with open_regular(path) as file:
+            return LAUNCHER_MARK in file.read(512)
+    except OSError:
+        return False
+
+
+def _refuse_foreign_commands(layout: Layout) -> None:
+    """Refuse to become the home of a directory that has commands of these names; later they are PM's, to be mended."""
+    if os.path.lexists(layout.runtime_pointer):
+        return
+    for name in ("perdure-pm", "perdure"):
+        path = layout.bin / name
+        if os.path.lexists(path) and not is_launcher(path):
+            raise _unusable(path, "is there already, and PM did not write it")
 
 
 def _refuse_foreign(home: Path, nearest: Path, owner: int) -> None:

@@ -268,6 +268,62 @@ def test_a_page_that_is_none_is_told_as_an_outage(site: Site, body: bytes) -> No
         find_on_index("demo", NAME, Network(index_url=site.url + "/simple"))
 
 
+def drip(handler: http.server.BaseHTTPRequestHandler) -> None:
+    """Send a byte now and then, for ever."""
+    handler.send_response(200)
+    handler.end_headers()
+    with contextlib.suppress(OSError):
+        while True:
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+            threading.Event().wait(0.02)
+
+
+def flood(handler: http.server.BaseHTTPRequestHandler) -> None:
+    """Send for ever, as fast as it goes."""
+    handler.send_response(200)
+    handler.end_headers()
+    with contextlib.suppress(OSError):
+        while True:
+            handler.wfile.write(b" " * (1 << 20))
+
+
+@pytest.mark.proves("download-ends")
+@pytest.mark.parametrize(("answer", "said"), [(drip, "no end within"), (flood, "more than 4 MiB")])
+def test_a_page_without_an_end_is_given_up(
+    site: Site, answer: Answer, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a page once filled the memory of the machine, or took for ever."""
+    monkeypatch.setattr(download, "PAGE_BYTES", 4 << 20)
+    monkeypatch.setattr(download, "PAGE_SECONDS", 1.0)
+    site.answers["/simple/demo/"] = answer
+    with pytest.raises(NetworkUnreachable, match=said):
+        find_on_index("demo", NAME, Network(index_url=site.url + "/simple"))
+    assert len(site.asked) == 1
+
+
+@pytest.mark.proves("download-ends")
+def test_a_transfer_that_crawls_is_given_up(site: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "SLOW_SECONDS", 0.3)
+    site.answers["/f"] = drip
+    with pytest.raises(NetworkUnreachable, match="is too slow"):
+        fetch(site.url + "/f", target, sha256=SHA256, network=Network())
+    assert list(target.parent.iterdir()) == []
+
+
+@pytest.mark.proves("download-ends")
+def test_a_page_that_breaks_off_is_no_page(site: Site) -> None:
+    def half(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "100000")
+        handler.end_headers()
+        handler.wfile.write(b"<a href=")
+
+    site.answers["/simple/demo/"] = half
+    with pytest.raises(NetworkUnreachable, match="more expected"):
+        find_on_index("demo", NAME, Network(index_url=site.url + "/simple"))
+
+
 def test_a_mirror_that_hiccups_is_asked_again(site: Site) -> None:
     def once(handler: http.server.BaseHTTPRequestHandler) -> None:
         site.serve("/simple/demo/", html_page(NAME), "text/html")

@@ -37,6 +37,38 @@ def test_a_name_that_would_split_path_is_refused(tmp_path: Path) -> None:
     assert summary(tmp_path / "a:b") == "HOME holds ':', and so its commands could not be found through PATH"
 
 
+def test_the_root_of_a_filesystem_is_refused() -> None:
+    with pytest.raises(HomeUnusable, match="/ is the root of a filesystem"):
+        check_home(Layout(Path("/")))
+
+
+def test_a_name_that_uv_cannot_be_given_is_refused(tmp_path: Path) -> None:
+    assert (
+        summary(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))) == "HOME is not UTF-8, and uv takes no other paths"
+    )
+
+
+@pytest.mark.parametrize("name", ["perdure", "perdure-pm"])
+def test_a_directory_with_somebody_elses_command_does_not_become_a_home(home: Path, name: str) -> None:
+    """``--home ~/.local``, where a script of that name lies in bin."""
+    layout = Layout(home)
+    layout.bin.mkdir(parents=True)
+    (layout.bin / name).write_text("#!/bin/sh\n# mine\n", encoding="ascii")
+    (layout.bin / "other").write_text("mine", encoding="ascii")
+    assert summary(home).startswith(str(Path("HOME/bin") / name) + " is there already")
+    (layout.bin / name).write_text("#!/bin/sh\n# Written by perdure-pm; changes are overwritten.\n", encoding="ascii")
+    check_home(layout)
+
+
+def test_in_a_home_a_damaged_launcher_is_pms_to_mend(home: Path) -> None:
+    layout = Layout(home)
+    layout.bin.mkdir(parents=True)
+    layout.pm.mkdir()
+    layout.runtime_pointer.write_text("0123456789ab\n", encoding="ascii")
+    (layout.bin / "perdure").write_text("damaged", encoding="ascii")
+    check_home(layout)
+
+
 def test_a_file_in_the_place_of_the_home_or_above_it_is_refused(home: Path) -> None:
     home.write_text("mine", encoding="utf-8")
     assert summary(home) == "HOME is not a directory"

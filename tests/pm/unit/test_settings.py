@@ -89,6 +89,14 @@ def test_relative_paths_count_from_here_and_those_of_config_from_the_home(
     assert resolved({"python": "./python"}, {}, {})["python"] == str(tmp_path / "python")
 
 
+@pytest.mark.parametrize("name", ["home", "profile", "index-url", "wheelhouse", "python"])
+@pytest.mark.parametrize("text", ["", "  "])
+def test_an_empty_flag_is_refused_and_not_taken_for_the_current_directory(name: str, text: str) -> None:
+    """``--home "$UNSET"``."""
+    with pytest.raises(UsageFault, match=f"--{name} is empty"):
+        resolved({name: text}, {}, {})
+
+
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "-x", "a\nb", "é", "x" * 65])
 def test_a_profile_that_could_be_another_path_is_refused(name: str) -> None:
     if not name:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from perdure_pm.adapters.processes import Completed
-from perdure_pm.adapters.uv import sort_failure
+from perdure_pm.adapters.uv import Uv, sort_failure
 from perdure_pm.model.errors import (
     ArtefactMissing,
     BuildFailed,
+    HomeUnusable,
     IntegrityFault,
     NetworkUnreachable,
     NoSpace,
     PerdureError,
 )
 from perdure_pm.model.network import Network
+from perdure_pm.store.layout import Layout
 
 ONLINE = Network()
 MIRROR = Network(index_url="http://127.0.0.1:9/simple")
@@ -220,3 +223,34 @@ def test_uvs_text_is_kept_to_its_end_where_it_is_long() -> None:
     error = sort_failure(Completed(returncode=1, stdout="", stderr=text), "installing packages", ONLINE)
     assert len(str(error.context["uv"])) == 4000
     assert str(error.context["uv"]).endswith("error: the end")
+
+
+DENIED = (
+    NOT_ON_MIRROR + "\nhint: An index URL (http://127.0.0.1:9/simple) could not be queried due to a lack of valid "
+    "authentication credentials (401 Unauthorized)\n"
+)
+FORBIDDEN = (
+    NOT_ON_MIRROR + "\nhint: An index (http://127.0.0.1:9/simple) returned a 403 Forbidden error. Check that the index "
+    "URL is correct and the credentials are valid.\n"
+)
+
+
+@pytest.mark.parametrize(("text", "said"), [(DENIED, "401 Unauthorized"), (FORBIDDEN, "403 Forbidden")])
+def test_an_index_that_refuses_is_not_told_as_one_that_lacks_a_package(text: str, said: str) -> None:
+    error = sort_failure(Completed(returncode=1, stdout="", stderr=text), "installing packages", MIRROR)
+    assert type(error) is NetworkUnreachable
+    assert error.summary == f"the index http://127.0.0.1:9/simple refused access while installing packages: {said}"
+    assert error.retry == "after-change"
+    assert "credentials" in str(error.hint)
+
+
+@pytest.mark.platforms("linux", "darwin")
+def test_a_uv_that_cannot_be_started_is_told_with_its_path(home: Path) -> None:
+    """A home on a filesystem that is mounted without the right to start programs."""
+    layout = Layout(home)
+    binary = layout.uv("0.13.9")
+    binary.parent.mkdir(parents=True)
+    binary.write_bytes(b"")
+    with pytest.raises(HomeUnusable, match=f"{re.escape(str(binary))} cannot be started: Permission denied") as caught:
+        Uv(binary, layout, ONLINE, {}).check_lock(home, binary)
+    assert "noexec" in str(caught.value.hint)
