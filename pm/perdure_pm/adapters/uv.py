@@ -142,12 +142,14 @@ class Uv:
     def lock(self, project: Path, python: Path, *, exclude_newer: str | None = None, from_cache: bool = False) -> None:
         """Have the generated project at `project` locked; versions in a lock that is already there stay if they fit.
 
-        With `from_cache` no index is asked, which is right where every version is one that was resolved before.
+        With `from_cache` no index is asked, which is right where every version is one that was resolved before. With
+        `final_only` a pre-release is taken only where a requirement names one; without it also where there is no other.
 
         Raises:
             BuildFailed: uv found no solution; whether it is a conflict shows only when the parts resolve alone.
         """
         arguments: list[str | Path] = ["lock", "--project", project, "--python", python, *self._index_arguments()]
+        arguments += ["--prerelease", "explicit" if final_only else "if-necessary-or-explicit"]
         arguments += [] if exclude_newer is None else ["--exclude-newer", exclude_newer]
         arguments += ["--offline"] if from_cache and self.network.fetches else []
         self._uv(arguments, "resolving")

@@ -38,6 +38,7 @@ from typing import Any
 from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, target_name
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import (
     ConfigChanged,
     HealthCheckFailed,
@@ -49,7 +50,9 @@ from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.ops.build import Wheel, bare_environment, build_environment
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.health import choose_check
 from perdure_pm.ops.host import build_release, find_release, find_source, make_uv, require_python
+from perdure_pm.ops.host_lock import HostSpec
 from perdure_pm.ops.intent import (
     Intent,
     finish_pending,
@@ -62,7 +65,15 @@ from perdure_pm.ops.intent import (
 from perdure_pm.ops.launchers import write_host_launchers
 from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.ops.packages_of import compare_packages, recorded_versions, resolved_versions
-from perdure_pm.ops.release import PLUGIN_GROUP, Plugin, Release, require_extras, with_extras
+from perdure_pm.ops.release import (
+    COMMAND_GROUPS,
+    PLUGIN_GROUP,
+    Plugin,
+    Release,
+    read_commands,
+    require_extras,
+    with_extras,
+)
 from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.runtime import choose_interpreter, find_interpreter, is_still
 from perdure_pm.ops.selection import Selection, parse_selection
@@ -172,10 +183,10 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         raise ConfigChanged(
             f"{intent.profile_file.document.file} is not the file that was seen", hint="look at it again"
         )
-    source, said = find_source(context, change.checkout or intent.home.host_checkout)
+    source, said = find_source(context, change.checkout, intent.home)
     notices = (*notices, *said)
-    release = find_release(layout, source)
     current = current_generation(layout, context.profile)
+    release = None if change.upgrade and isinstance(source, HostSpec) else find_release(layout, source, current)
     interpreter = _find_interpreter(context, current)
     if release is not None and interpreter is not None and not change.upgrade:
         wanted = _want(release, intent, change, interpreter)
@@ -191,7 +202,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     _require_space(context, current)
     uv = make_uv(context)
     interpreter = interpreter or choose_interpreter(layout, uv, reporter, context.environ, context.python)
-    release = release or build_release(context, uv, source, interpreter.path)
+    release = release or build_release(context, uv, source, interpreter)
     wanted = _want(release, intent, change, interpreter)
     release = with_extras(uv, layout, release, wanted.extras, interpreter.path)
     wanted = replace(wanted, release=release)
@@ -221,10 +232,11 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
             # 6. Build.
             inventory = _build(context, uv, wanted, resolution, identity, current)
         # 7. Verify, also what was sealed before: it may be what a trial ended.
-        _verify(context, wanted, identity)
+        commands = _find_commands(context, intent.home, wanted, identity)
+        _verify(context, intent.home, wanted, identity, commands)
         if resolution is not None and inventory is not None:
             # 8. Seal.
-            _seal(context, uv, wanted, resolution, identity, inventory)
+            _seal(context, uv, wanted, resolution, identity, inventory, commands)
         # 9. Was anything edited meanwhile?
         if not is_unchanged(layout, intent):
             raise _Overtaken
@@ -253,7 +265,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         context.profile,
         history.Selection(at=context.clock(), generation=identity, before=before, operation=change.operation),
     )
-    write_host_launchers(filesystem, layout, list(wanted.release.commands))
+    write_host_launchers(filesystem, layout, commands, intent.home.host_environment)
     notices = (*notices, *finish_pending(context))
     write_host(context, intent, wanted.release.name, source if isinstance(source, Path) else None, wanted.extras)
     reporter.callback("published", {"profile": context.profile, "generation": identity, "from": before})
@@ -299,7 +311,8 @@ def _answer_noop(
 ) -> Outcome:
     """Return the outcome when nothing is to be published; what a crash may have left undone is done all the same."""
     if not context.dry_run:
-        write_host_launchers(context.filesystem, context.layout, list(wanted.release.commands))
+        commands = list(current.record["host"]["commands"])
+        write_host_launchers(context.filesystem, context.layout, commands, intent.home.host_environment)
         write_pending(context, intent.profile_file, _intent_text(intent, change, wanted), current.identity)
         notices = (*notices, *finish_pending(context))
         source = Path(change.checkout).resolve() if change.checkout is not None else None
@@ -440,16 +453,35 @@ def _find_plugins(wanted: Wanted, environment: Path) -> list[Plugin]:
         if info is not None and (info / "entry_points.txt").is_file():
             entries.read_string((info / "entry_points.txt").read_text(encoding="utf-8"))
         version = info.name.removesuffix(".dist-info").partition("-")[2] if info is not None else ""
-        if entries.has_section(PLUGIN_GROUP):
-            found += [
-                # What stands in brackets are extras, which older wheels named there.
-                Plugin(name=key, distribution=name, version=version, entry=value.partition("[")[0].strip())
-                for key, value in entries.items(PLUGIN_GROUP)
-            ]
+        found += [
+            # What stands in brackets are extras, which older wheels named there.
+            Plugin(name=key, distribution=name, version=version, entry=value.partition("[")[0].strip())
+            for group in entries.sections()
+            if (group == PLUGIN_GROUP if wanted.release.plugins else group not in COMMAND_GROUPS)
+            for key, value in entries.items(group)
+        ]
     return found
 
 
-def _verify(context: Context, wanted: Wanted, identity: str) -> None:
+def _find_commands(context: Context, config: HomeConfig, wanted: Wanted, identity: str) -> list[str]:
+    """Return the host's commands: those that the configuration names, else all that its distribution declares.
+
+    Raises:
+        HealthCheckFailed: the host has no command, or none of a configured name.
+    """
+    environment = context.layout.generation(identity) / "venv"
+    commands = list(config.host_commands or wanted.release.commands) or read_commands(environment, wanted.release.name)
+    missing = [name for name in commands if not (environment_scripts(environment) / name).is_file()]
+    if missing or not commands:
+        raise HealthCheckFailed(
+            f"{wanted.release.name} {wanted.release.version} has no command {missing[0] if missing else 'at all'}",
+            hint="perdure-pm config set host.commands NAME",
+            context={"missing": missing},
+        )
+    return commands
+
+
+def _verify(context: Context, config: HomeConfig, wanted: Wanted, identity: str, commands: list[str]) -> None:
     """Import every declared plugin and start the host, in one process of the generation's own interpreter.
 
     The contents were checked while it was built. A version call is no health check: the host loads its plugins here.
@@ -458,9 +490,10 @@ def _verify(context: Context, wanted: Wanted, identity: str) -> None:
     boot = json.loads((path / "boot.json").read_bytes())
     context.reporter.progress("health", f"starting {wanted.release.name}")
     probe = Path(__file__).resolve().parent.parent / "launcher" / "probe.py"
-    for command in wanted.release.commands:
+    for command in commands:
         script = environment_scripts(path / "venv") / command
-        words = [str(script), "plugins", "--check"] if command == "perdure" else [str(script), "--version"]
+        check = choose_check(command, config.host_health if command == commands[0] else None)
+        words = [str(script), *check.arguments]
         imported = context.layout.scratch / f"imported-{identity}"
         context.filesystem.remove_tree(imported)
         request = {"entries": boot["plugins"], "command": words, "imported": str(imported)}
@@ -471,7 +504,7 @@ def _verify(context: Context, wanted: Wanted, identity: str) -> None:
             timeout=HEALTH_SECONDS,
             on_tick=context.reporter.heartbeat,
         )
-        if completed.returncode != 0 or not imported.is_file():
+        if completed.returncode not in check.accepted or not imported.is_file():
             raise HealthCheckFailed(
                 f"{wanted.release.name} {wanted.release.version} does not start in the new environment: "
                 f"{command} ended with {completed.returncode}",
@@ -481,7 +514,13 @@ def _verify(context: Context, wanted: Wanted, identity: str) -> None:
 
 
 def _seal(
-    context: Context, uv: Uv, wanted: Wanted, resolution: Resolution, identity: str, inventory: Inventory
+    context: Context,
+    uv: Uv,
+    wanted: Wanted,
+    resolution: Resolution,
+    identity: str,
+    inventory: Inventory,
+    commands: list[str],
 ) -> None:
     """Have everything on the disk, then the record that says so."""
     filesystem, path = context.filesystem, context.layout.generation(identity)
@@ -507,7 +546,7 @@ def _seal(
             **boot["host"],
             "source": wanted.release.source,
             "release": wanted.release.digest,
-            "commands": list(wanted.release.commands),
+            "commands": commands,
         },
         "interpreter": wanted.interpreter.to_json(),
         "target": target_name(),

@@ -1,0 +1,41 @@
+"""What shows that a host works: more than a version call, which says nothing about plugins.
+
+Owns: the table of better checks for known hosts, and the choice. Does not own: running one (ops.publish).
+
+Each check was tried with the host it is for: it loads the plugins the way the host does, ends by itself, and needs no
+network and no state. `host.health` in config.yaml overrides it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Arguments of a host's command."""
+
+    arguments: tuple[str, ...]
+    accepted: tuple[int, ...] = (0,)
+    """Exit codes that mean health."""
+
+
+VERSION = Check(arguments=("--version",))
+
+KNOWN: dict[str, Check] = {
+    "perdure": Check(arguments=("plugins", "--check")),
+    "datasette": Check(arguments=("plugins", "--all")),
+    "llm": Check(arguments=("plugins",)),
+    # An empty folder has no tests, which pytest says with 5; a plugin that breaks it gives another code.
+    "pytest": Check(arguments=("--collect-only", "-q", "-p", "no:cacheprovider", "."), accepted=(0, 5)),
+    # Reads one empty file from nothing: every checker is loaded.
+    "flake8": Check(arguments=("--isolated", "-"), accepted=(0, 1)),
+}
+
+
+def choose_check(command: str, configured: str | None) -> Check:
+    """Return the check for a host's command: the configured one, a known one, else the version call."""
+    if configured is not None:
+        return Check(arguments=tuple(shlex.split(configured)))
+    return KNOWN.get(command, VERSION)
