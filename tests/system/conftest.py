@@ -6,6 +6,7 @@ The session's home is only looked at; whatever changes a home works on a copy. E
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +51,7 @@ def own(installed: Installation, tmp_path: Path) -> Iterator[Installation]:
 @pytest.fixture
 def own_checkout(clone: Path, tmp_path: Path) -> Path:
     """A copy of the checkout, to be changed at will."""
-    return copy_home(clone, tmp_path / "checkout")
+    return Path(shutil.copytree(clone, tmp_path / "checkout"))
 
 
 @pytest.fixture

@@ -57,8 +57,8 @@ def _needed(project: Path, groups: tuple[str, ...], uv: Path) -> Iterator[tuple[
     lock = tomllib.loads((project / "uv.lock").read_text(encoding="utf-8"))
     packages = {(entry["name"], entry.get("version")): entry for entry in lock["package"]}
     order = {tag: position for position, tag in enumerate(sys_tags())}
-    command: list[str | Path] = [uv, "export", "--frozen", "--offline", "--no-config", "--no-header", "--no-annotate"]
-    command += ["--no-emit-local", "--no-default-groups", "--no-hashes", "--project", project]
+    command: list[str | Path] = [uv, "export", "--frozen", "--offline", "--no-cache", "--no-config", "--no-header"]
+    command += ["--no-annotate", "--no-emit-local", "--no-default-groups", "--no-hashes", "--project", project]
     for group in groups:
         command += ["--group", group]
     for line in execute(command).succeeded().out.splitlines():

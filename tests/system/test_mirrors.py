@@ -37,7 +37,7 @@ def require_nothing_selected(home: Path) -> None:
 
 
 @pytest.mark.proves("system-mirror")
-@pytest.mark.parametrize("as_json", [False, True], ids=["html", "json"])
+@pytest.mark.parametrize("as_json", [pytest.param(False, marks=pytest.mark.slow), True], ids=["html", "json"])
 def test_a_mirror_with_other_addresses_gives_the_same_files(
     installed: Installation, new_home: Path, mirror: Callable[..., Mirror], as_json: bool
 ) -> None:

@@ -109,7 +109,12 @@ def test_a_checkout_that_is_gone_leaves_the_release_in_the_store(site: Installat
 @pytest.mark.proves("publication-health")
 @pytest.mark.parametrize(
     "text",
-    ["raise RuntimeError('broken')", "import no_such_module", "raise SystemExit(0)", "import os; os._exit(0)"],
+    [
+        "raise RuntimeError('broken')",
+        pytest.param("import no_such_module", marks=pytest.mark.slow),
+        pytest.param("raise SystemExit(0)", marks=pytest.mark.slow),
+        "import os; os._exit(0)",
+    ],
     ids=["raises", "needs what is missing", "exits", "ends the process"],
 )
 def test_a_plugin_that_fails_at_import_keeps_the_old_generation(site: Installation, text: str) -> None:
@@ -352,7 +357,9 @@ def test_a_full_disk_keeps_the_old_generation_and_the_next_attempt_works(
 
 
 @pytest.mark.proves("publication-no-space")
-@pytest.mark.parametrize("megabytes", [10, 60, 90])
+@pytest.mark.parametrize(
+    "megabytes", [60, pytest.param(10, marks=pytest.mark.slow), pytest.param(90, marks=pytest.mark.slow)]
+)
 def test_a_disk_that_is_too_small_for_the_first_installation_is_told(
     small_disk: tuple[Installation, Path], megabytes: int, wheels: Path
 ) -> None:

@@ -142,7 +142,11 @@ def test_a_changed_module_of_the_same_version_gives_a_new_runtime(own: Installat
 @pytest.mark.proves("runtime-rescued")
 @pytest.mark.parametrize(
     ("name", "to"),
-    [("perdure_pm/worker.py", None), ("click/core.py", None), ("perdure_pm/cli/entry.py", b"")],
+    [
+        ("perdure_pm/worker.py", None),
+        pytest.param("click/core.py", None, marks=pytest.mark.slow),
+        ("perdure_pm/cli/entry.py", b""),
+    ],
     ids=["own module gone", "package's module gone", "truncated"],
 )
 def test_a_damaged_runtime_is_rebuilt_by_the_launcher_from_its_seed(
@@ -179,7 +183,13 @@ def test_damage_of_the_same_size_that_reached_the_cache_is_healed_too(
 
 @pytest.mark.proves("runtime-rescued")
 @pytest.mark.parametrize(
-    "lost", ["venv", "venv/bin/python", "entry.py", "record.json", "files.json", ".", "../../current"]
+    "lost",
+    [
+        "venv",
+        "record.json",
+        "../../current",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("venv/bin/python", "entry.py", "files.json", ".")),
+    ],
 )
 def test_a_runtime_that_cannot_start_is_rebuilt_by_the_launcher(without_checkout: Installation, lost: str) -> None:
     home = without_checkout
@@ -222,7 +232,9 @@ def copied_python(installation: Installation, target: Path) -> Path:
 
 
 @pytest.mark.proves("runtime-kill")
-@pytest.mark.parametrize("after", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize(
+    "after", [1.0, *(pytest.param(seconds, marks=pytest.mark.slow) for seconds in (0.1, 0.3, 0.6, 1.5, 2.0, 3.0))]
+)
 def test_a_killed_build_leaves_the_old_runtime_and_its_remains_go_with_the_next(
     own: Installation, own_checkout: Path, after: float
 ) -> None:
@@ -295,7 +307,14 @@ def test_lazy_off_refuses_a_rescue_before_anything_is_fetched(own: Installation,
 
 
 @pytest.mark.proves("runtime-lazy-off")
-@pytest.mark.parametrize("words", [("self", "rebuild"), ("install",), ("--profile", "default", "install", "--json")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("self", "rebuild"),
+        pytest.param(("install",), marks=pytest.mark.slow),
+        ("--profile", "default", "install", "--json"),
+    ],
+)
 def test_what_a_person_asks_for_in_so_many_words_is_not_lazy(lazy_off: Installation, words: tuple[str, ...]) -> None:
     """Case 12, the other half: the refusal's own hint is one of these."""
     LocalFilesystem().remove_tree(lazy_off.runtime_path / "venv")

@@ -10,7 +10,9 @@ from tests.system.machine import Installation
 @pytest.mark.proves("pm-uninstall-own-files")
 def test_a_real_home_goes_whole_by_its_own_launcher(own: Installation) -> None:
     answer = own.pm("uninstall", "--yes", "--json").succeeded()
-    assert answer.err == ""
+    assert all(line.startswith("removing ") for line in answer.err.splitlines()), (
+        "nothing, or progress where it is slow"
+    )
     assert answer.json["data"]["left"] == []
     assert not own.home.exists()
 

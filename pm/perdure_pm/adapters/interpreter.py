@@ -70,7 +70,7 @@ def ask_interpreter(path: Path, environment: Mapping[str, str]) -> Interpreter:
         answer = run([path, "-I", "-S", "-c", _PROBE], environment=environment, directory=path.parent, timeout=30)
         data = json.loads(answer.stdout)
         return Interpreter(Path(data["path"]), data["version"], data["implementation"])
-    except (OSError, ValueError, KeyError, PerdureError) as error:
+    except (OSError, ValueError, KeyError, TypeError, PerdureError) as error:
         raise InterpreterMissing(
             f"{path} is not a Python that runs",
             hint="name another with --python PATH",

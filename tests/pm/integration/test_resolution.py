@@ -23,6 +23,7 @@ from perdure_pm.model.errors import (
     UsageFault,
 )
 from perdure_pm.model.network import Network
+from perdure_pm.store.generations import load_current
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
 from tests.pm.bench import Bench
@@ -50,6 +51,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_wheel(wheels, "right", "1.0", requires=["thread>=2"])
     write_wheel(wheels, "thread", "1.0")
     write_wheel(wheels, "thread", "2.0")
+    write_wheel(wheels, "pinion", "1.0")
+    write_wheel(wheels, "pinion", "1.5")
+    write_wheel(wheels, "cord", "1.0")
     write_wheel(wheels, "needs-newer-host", "1.0", requires=["fakehost>=9"])
     write_wheel(wheels, "needs-own", "1.0", requires=["perdure-evil"])
     write_wheel(wheels, "perdure-evil", "1.0")
@@ -86,7 +90,11 @@ def with_lock(workshop: Workshop, shop: Path, tmp_path_factory: pytest.TempPathF
     shutil.copytree(workshop.checkout, checkout)
     project = checkout / "pyproject.toml"
     project.write_text(
-        project.read_text().replace("[project.scripts]", 'dependencies = ["sprocket<2"]\n[project.scripts]')
+        project.read_text().replace(
+            "[project.scripts]",
+            'dependencies = ["sprocket<2"]\n'
+            '[project.optional-dependencies]\ngear = ["pinion<1.5"]\nKnot_Work = ["cord"]\n[project.scripts]',
+        )
     )
     served = serve_mirror(shop)
     command = [str(workshop.uv), "lock", "--no-config", "--project", str(checkout), "--default-index", served.url]
@@ -342,3 +350,29 @@ def test_a_failure_at_any_step_changes_nothing(locked: Bench, stage: str) -> Non
     assert what_counts(locked) == before
     started: Callable[[], str] = lambda: locked.start().stdout
     assert locked.current.identity in started()
+
+
+@pytest.mark.proves("extras-only-join")
+def test_extras_of_the_host_join_those_that_are_there(locked: Bench) -> None:
+    """Case 42: A, then B, is both; A again changes nothing."""
+    locked.call("install", extras=["gear"])
+    assert (packages(locked)["pinion"], "cord" in packages(locked)) == ("1.0", False)
+    ended = locked.pm("install", "--extra", "knot.work", "--json")
+    assert ended.exit_code == 0, ended.err
+    both = {"pinion": "1.0", "cord": "1.0"}
+    assert both.items() <= packages(locked).items()
+    assert locked.call("install", extras=["gear"]).status == "noop"
+    assert locked.call("install").status == "noop"
+    # They are the home's: plugins, other profiles, and the way back have them too; they are locked like the host.
+    locked.add("odd-name-here[more]")
+    assert packages(locked) == {**packages(locked), **both, "odd-name-here": "1.0"}
+    other = locked.context(profile="other")
+    locked.call("install", other)
+    assert both.keys() <= {entry["name"] for entry in load_current(locked.layout, "other").record["packages"]}
+    before = what_counts(locked)
+    with pytest.raises(ConflictRefused):
+        locked.add("pinion>=1.5")
+    with pytest.raises(UsageFault) as caught:
+        locked.call("install", extras=["nothing-of-the-kind"])
+    assert "gear" in f"{caught.value.summary} {caught.value.hint}"
+    assert what_counts(locked) == before
