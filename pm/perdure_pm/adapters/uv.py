@@ -139,7 +139,15 @@ class Uv:
         """Have nothing of the distributions left in the cache: what lies there was found to be wrong."""
         self._uv(["cache", "clean", "--force", *distributions], f"cleaning {', '.join(distributions)} out of the cache")
 
-    def lock(self, project: Path, python: Path, *, exclude_newer: str | None = None, from_cache: bool = False) -> None:
+    def lock(
+        self,
+        project: Path,
+        python: Path,
+        *,
+        exclude_newer: str | None = None,
+        from_cache: bool = False,
+        final_only: bool = False,
+    ) -> None:
         """Have the generated project at `project` locked; versions in a lock that is already there stay if they fit.
 
         With `from_cache` no index is asked, which is right where every version is one that was resolved before. With
