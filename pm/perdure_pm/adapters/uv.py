@@ -95,14 +95,21 @@ class Uv:
             ["venv", "--relocatable", "--no-project", "--offline", "--python", python, path], f"making {path.name}"
         )
 
-    def install(self, environment: Path, requirements: Path) -> None:
-        """Have exactly the hashed requirements of the file installed; nothing is built from source."""
+    def install(self, environment: Path, requirements: Path, *, prebuilt: Sequence[str] | None = None) -> None:
+        """Have exactly the hashed requirements of the file installed.
+
+        Nothing is built from source, or, where `prebuilt` is given, only what is not among its names.
+        """
         if not (environment / "pyvenv.cfg").is_file():
             raise IntegrityFault(
                 f"{environment} has no pyvenv.cfg: uv would install into the interpreter behind it",
                 hint="run the same command again",
             )
-        arguments: list[str | Path] = ["pip", "install", "--require-hashes", "--no-build", "--no-deps"]
+        arguments: list[str | Path] = ["pip", "install", "--require-hashes", "--no-deps"]
+        if prebuilt is None:
+            arguments.append("--no-build")
+        for name in prebuilt or ():
+            arguments += ["--only-binary", name]
         arguments += ["--link-mode", "hardlink", "--python", environment_python(environment)]
         # What is pinned and hashed is the same from the cache, and an index need not be asked whether it still is.
         if self.network.fetches:
@@ -238,6 +245,7 @@ _ABSENT = re.compile(
 _CORRUPT = re.compile(r"Hash mismatch|[Ii]nvalid zip|ZIP (?:file|structure)")
 """The hash is compared after unpacking, so bytes that are no archive any more fail there first."""
 _PINNED = re.compile(r"\b([a-z0-9][a-z0-9._-]*==[^\s,`]+)")
+_SOURCE_ONLY = re.compile(r"([a-z0-9][a-z0-9._-]*)(?:\{[^}]*\})?==(\S+) has no usable wheels")
 _UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
 
 
@@ -256,6 +264,15 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
             f"what the index serves is not what the lock says, while {what}: {packages}",
             hint="use an index that serves the released files: --index-url URL",
             context=context,
+        )
+    source_only = _SOURCE_ONLY.findall(text)
+    if source_only:
+        name, version = source_only[0]
+        return BuildFailed(
+            f"{name} {version} has no wheel for this machine, and a build of its source would run code that nobody "
+            "checked",
+            hint=f"where you trust it: perdure-pm config set install.build {name}",
+            context={**context, "package": name},
         )
     if _ABSENT.search(text) and (packages or not network.fetches):
         missing = packages or (said[-1] if said else text[-200:])

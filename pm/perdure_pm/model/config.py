@@ -69,6 +69,7 @@ HOME_KEYS: tuple[Key, ...] = (
         meaning="whether anything may be installed that nobody asked for in so many words",
         default=True,
     ),
+    Key(name="install.build", kind="names", meaning="what may be built from source where there is no wheel of it"),
     Key(name="network.index-url", kind="place", meaning="the package index to use instead of the default one"),
     Key(name="network.proxy", kind="url", meaning="the proxy for http and https"),
     Key(name="network.certificate", kind="path", meaning="a PEM file of the certificate authorities to trust"),
@@ -137,6 +138,8 @@ class HomeConfig:
     host_health: str | None = None
     host_environment: Mapping[str, str] = field(default_factory=dict)
     lazy: bool = True
+    build: tuple[str, ...] = ()
+    """Normalised names of what may be built from source."""
     values: Mapping[str, bool | str | None] = field(default_factory=dict)
     """Every key by its dotted name, as model.settings.resolve takes it; only keys that the file has."""
     warnings: tuple[Fault, ...] = ()
@@ -171,6 +174,7 @@ def parse_home_config(document: Document) -> HomeConfig:
         host_health=_text(found.get("host.health")),
         host_environment=dict(environment) if isinstance(environment, dict) else {},
         lazy=lazy is True,
+        build=tuple(sorted(normalise_distribution(name) for name in _texts(found.get("install.build")))),
         values=values,
         warnings=warnings,
     )

@@ -9,6 +9,7 @@ network and no state. `host.health` in config.yaml overrides it.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -21,7 +22,8 @@ class Check:
     """Exit codes that mean health."""
 
 
-VERSION = Check(arguments=("--version",))
+DEFAULT = (Check(arguments=("--version",)), Check(arguments=("--help",)))
+"""For a host that is not known: many commands have no version call, and end with a usage error when asked for it."""
 
 KNOWN: dict[str, Check] = {
     "perdure": Check(arguments=("plugins", "--check")),
@@ -34,8 +36,21 @@ KNOWN: dict[str, Check] = {
 }
 
 
-def choose_check(command: str, configured: str | None) -> Check:
-    """Return the check for a host's command: the configured one, a known one, else the version call."""
+def choose_checks(command: str, configured: str | None) -> tuple[Check, ...]:
+    """Return the checks for a host's command, the first of which that passes shows health.
+
+    The configured one, else a known one, else what nearly every command answers.
+    """
     if configured is not None:
-        return Check(arguments=tuple(shlex.split(configured)))
-    return KNOWN.get(command, VERSION)
+        return (Check(arguments=tuple(shlex.split(configured))),)
+    return (KNOWN[command],) if command in KNOWN else DEFAULT
+
+
+def choose_main(commands: Sequence[str], name: str, configured: Sequence[str]) -> str:
+    """Return the command that is started: the first one configured, else the distribution's namesake, else the first.
+
+    The others are imported and not started: they may be anything, a server or a shell too.
+    """
+    if configured:
+        return configured[0]
+    return name if name in commands else commands[0]

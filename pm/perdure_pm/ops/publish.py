@@ -50,7 +50,7 @@ from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.ops.build import Wheel, bare_environment, build_environment
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
-from perdure_pm.ops.health import choose_check
+from perdure_pm.ops.health import choose_checks, choose_main
 from perdure_pm.ops.host import build_release, find_release, find_source, make_uv, require_python
 from perdure_pm.ops.host_lock import HostSpec
 from perdure_pm.ops.intent import (
@@ -96,6 +96,8 @@ BOOT_SCHEMA = 1
 LEAST_BYTES = 200 * 1024 * 1024
 """What a generation of our app may take at worst, where none tells better."""
 HEALTH_SECONDS = 120.0
+IMPORT_FAILED = 97
+"""The probe's exit code when an import failed."""
 BUILDS = 2
 """How often a publication starts over when the intent changed under it, the first time included."""
 
@@ -230,7 +232,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     try:
         if resolution is not None:
             # 6. Build.
-            inventory = _build(context, uv, wanted, resolution, identity, current)
+            inventory = _build(context, uv, wanted, resolution, identity, current, intent.home.build)
         # 7. Verify, also what was sealed before: it may be what a trial ended.
         commands = _find_commands(context, intent.home, wanted, identity)
         _verify(context, intent.home, wanted, identity, commands)
@@ -408,7 +410,13 @@ def _find_sealed(context: Context, wanted: Wanted) -> Generation | None:
 
 
 def _build(
-    context: Context, uv: Uv, wanted: Wanted, resolution: Resolution, identity: str, current: Generation | None
+    context: Context,
+    uv: Uv,
+    wanted: Wanted,
+    resolution: Resolution,
+    identity: str,
+    current: Generation | None,
+    build: tuple[str, ...],
 ) -> Inventory:
     """Have the generation's environment, boot file and lease at its path; return the environment's inventory."""
     filesystem, path = context.filesystem, context.layout.generation(identity)
@@ -425,6 +433,7 @@ def _build(
         base=None if current is None else current.environment,
         known=known,
         lease=True,
+        build=build,
     )
     filesystem.write_durable(path / "uv.lock", resolution.lock.encode())
     host = {"name": wanted.release.name, "version": wanted.release.version}
@@ -470,7 +479,9 @@ def _find_commands(context: Context, config: HomeConfig, wanted: Wanted, identit
         HealthCheckFailed: the host has no command, or none of a configured name.
     """
     environment = context.layout.generation(identity) / "venv"
-    commands = list(config.host_commands or wanted.release.commands) or read_commands(environment, wanted.release.name)
+    commands = list(config.host_commands or wanted.release.commands) or sorted(
+        read_commands(environment, wanted.release.name)
+    )
     missing = [name for name in commands if not (environment_scripts(environment) / name).is_file()]
     if missing or not commands:
         raise HealthCheckFailed(
@@ -487,30 +498,46 @@ def _verify(context: Context, config: HomeConfig, wanted: Wanted, identity: str,
     The contents were checked while it was built. A version call is no health check: the host loads its plugins here.
     """
     path = context.layout.generation(identity)
-    boot = json.loads((path / "boot.json").read_bytes())
     context.reporter.progress("health", f"starting {wanted.release.name}")
+    main = choose_main(commands, wanted.release.name, config.host_commands)
+    entries = json.loads((path / "boot.json").read_bytes())["plugins"]
+    declared = read_commands(path / "venv", wanted.release.name)
+    entries += [
+        {"name": command, "entry": declared[command]} for command in commands if command != main and command in declared
+    ]
+    code, output = IMPORT_FAILED, ""
+    for check in choose_checks(main, config.host_health):
+        code, output = _probe(context, identity, entries, [environment_scripts(path / "venv") / main, *check.arguments])
+        if code in check.accepted:
+            return
+        if "Traceback (most recent call last)" in output or code == IMPORT_FAILED:
+            break  # no usage error: another question would hide it
+    raise HealthCheckFailed(
+        f"{wanted.release.name} {wanted.release.version} does not start in the new environment: "
+        + (f"{main} ended with {code}" if code != IMPORT_FAILED else "an import failed"),
+        hint="where the command is asked wrongly: perdure-pm config set host.health ARGUMENTS",
+        context={"output": output[-4000:]},
+    )
+
+
+def _probe(
+    context: Context, identity: str, entries: list[dict[str, str]], command: list[Path | str]
+) -> tuple[int, str]:
+    """Return how the host's command ended in a process that had imported every entry first, and what it said."""
+    path = context.layout.generation(identity)
     probe = Path(__file__).resolve().parent.parent / "launcher" / "probe.py"
-    for command in commands:
-        script = environment_scripts(path / "venv") / command
-        check = choose_check(command, config.host_health if command == commands[0] else None)
-        words = [str(script), *check.arguments]
-        imported = context.layout.scratch / f"imported-{identity}"
-        context.filesystem.remove_tree(imported)
-        request = {"entries": boot["plugins"], "command": words, "imported": str(imported)}
-        completed = run(
-            [environment_python(path / "venv"), "-I", probe, json.dumps(request)],
-            environment=bare_environment(),
-            directory=path,
-            timeout=HEALTH_SECONDS,
-            on_tick=context.reporter.heartbeat,
-        )
-        if completed.returncode not in check.accepted or not imported.is_file():
-            raise HealthCheckFailed(
-                f"{wanted.release.name} {wanted.release.version} does not start in the new environment: "
-                f"{command} ended with {completed.returncode}",
-                hint="see the output in the receipt: perdure-pm receipts",
-                context={"output": (completed.stdout + completed.stderr)[-4000:]},
-            )
+    imported = context.layout.scratch / f"imported-{identity}"
+    context.filesystem.remove_tree(imported)
+    request = {"entries": entries, "command": [str(word) for word in command], "imported": str(imported)}
+    completed = run(
+        [environment_python(path / "venv"), "-I", probe, json.dumps(request)],
+        environment=bare_environment(),
+        directory=path,
+        timeout=HEALTH_SECONDS,
+        on_tick=context.reporter.heartbeat,
+    )
+    code = completed.returncode if imported.is_file() else IMPORT_FAILED
+    return code, completed.stdout + completed.stderr
 
 
 def _seal(

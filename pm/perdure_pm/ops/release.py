@@ -254,13 +254,16 @@ def _project_members(folder: Path) -> Iterable[Path]:
     yield from sorted(folder.glob("LICEN[CS]E*"))
 
 
-def read_commands(environment: Path, name: str) -> list[str]:
-    """Return the commands that a distribution declares in the environment it is installed in."""
+def read_commands(environment: Path, name: str) -> dict[str, str]:
+    """Return the commands that a distribution declares in the environment it is installed in, and what they start."""
     for info in find_site_packages(environment).glob("*.dist-info"):
         if normalise_distribution(info.name.partition("-")[0]) == name and (info / "entry_points.txt").is_file():
             sections = _parse_entry_points((info / "entry_points.txt").read_text(encoding="utf-8"))
-            return sorted({command for group in COMMAND_GROUPS for command in sections.get(group, {})})
-    return []
+            declared = {
+                command: entry for group in COMMAND_GROUPS for command, entry in sections.get(group, {}).items()
+            }
+            return {command: entry.partition("[")[0].strip() for command, entry in declared.items()}
+    return {}
 
 
 def _entry_points(wheel: Wheel) -> dict[str, dict[str, str]]:
