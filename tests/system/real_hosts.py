@@ -259,6 +259,7 @@ HOSTS: dict[str, RealHost] = {
         requirement="supervisor==4.2.5",
         plugins=("superlance", "supervisor-twiddler"),
         beside=("setuptools<81",),
+        builds=("supervisor-twiddler",),
         about="pkg_resources, a server that runs others",
         commands=("supervisord", "supervisorctl"),
         files={
@@ -278,6 +279,7 @@ HOSTS: dict[str, RealHost] = {
     "commitizen": RealHost(
         requirement="commitizen",
         plugins=("cz-conventional-gitmoji", "commitizen-emoji"),
+        builds=("commitizen-emoji",),
         about="entry points of two kinds",
         commands=("cz",),
         visible=Try(words=("cz", "ls"), says=("cz_gitmoji",)),

@@ -7,6 +7,7 @@ docs/reference/hosts.md.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -291,11 +292,21 @@ def write_row(page: Path, name: str, host: RealHost, versions: Mapping[str, str]
     where = f"{sys.platform} {platform.machine()}, Python {platform.python_version()}"
     cells = [f"{name} {versions.get('', '?')}", plugins, host.about, good, bad, f"{day}, {where}"]
     row = f"| {' | '.join(cells)} |"
-    lines = page.read_text(encoding="utf-8").splitlines()
+    with page.open("r+", encoding="utf-8") as shared:
+        fcntl.flock(shared, fcntl.LOCK_EX)  # several processes of tests write rows of their own
+        text = shared.read()
+        shared.seek(0)
+        shared.write(with_row(text, name, row))
+        shared.truncate()
+
+
+def with_row(text: str, name: str, row: str) -> str:
+    """Return the page with the row of a host in place of its earlier one."""
+    lines = text.splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("| ---")) + 1
     rows = [line for line in lines[start:] if line.startswith("| ") and line.split()[1] != name]
     rest = [line for line in lines[start:] if not line.startswith("| ")]
-    page.write_text("\n".join([*lines[:start], *sorted([*rows, row]), *rest]) + "\n", encoding="utf-8")
+    return "\n".join([*lines[:start], *sorted([*rows, row]), *rest]) + "\n"
 
 
 @pytest.mark.proves("hosts-real", "hosts-server", "hosts-own-data", "hosts-pip")

@@ -35,14 +35,20 @@ def write_host_launchers(
     """Have one launcher for each command of the host, which sets `environment`; `perdure pm …` hands over to PM."""
     for command in commands:
         text = _template("host").replace("@COMMAND@", _checked(command))
-        _write(filesystem, layout, command, text.replace("@ENVIRONMENT@\n", _settings(environment or {})))
+        line = f"@ENVIRONMENT@{_line_end()}"
+        _write(filesystem, layout, command, text.replace(line, _settings(environment or {})))
 
 
 def _settings(environment: Mapping[str, str]) -> str:
     """Return the lines of a launcher that set variables."""
     if sys.platform == "win32":
-        return "".join(f'set "{name}={value.replace("%", "%%")}"\n' for name, value in sorted(environment.items()))
+        escaped = {name: value.replace("%", "%%") for name, value in sorted(environment.items())}
+        return "".join(f'set "{name}={value}"{_line_end()}' for name, value in escaped.items())
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(environment.items()))
+
+
+def _line_end() -> str:
+    return "\r\n" if sys.platform == "win32" else "\n"
 
 
 def write_command_launcher(filesystem: ports.Filesystem, layout: Layout, name: str, relative_target: str) -> None:

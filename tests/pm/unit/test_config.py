@@ -139,8 +139,10 @@ def test_a_profile_lists_its_plugins_once_each() -> None:
     assert caught.value.context["faults"] == [
         "profiles/default/config.yaml:1:26 plugins[1]: names Perdure_Facts again, which is plugins[0]",
         "profiles/default/config.yaml:1:41 plugins[2]: must be text, is the number 1",
-        "profiles/default/config.yaml:1:44 plugins[3]: must be a name, or a name with versions "
-        + "such as NAME>=1,<2, is the text 'a b'",
+        (
+            "profiles/default/config.yaml:1:44 plugins[3]: must be a name, or a name with versions such as "
+            "NAME>=1,<2, is the text 'a b'"
+        ),
     ]
 
 
