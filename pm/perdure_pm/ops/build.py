@@ -155,14 +155,21 @@ def build_environment(
 def _add_own_modules(filesystem: ports.Filesystem, environment: Path, base: Path | None) -> None:
     """Have what a generation holds beside its packages.
 
-    That is the module that every interpreter imports at its start and that holds the generation, and, where no pip is
-    among the packages, one that says what to do instead of running it (docs/adr/0013).
+    That is the module that every interpreter imports at its start and that holds the generation, and what says what to
+    do instead of running pip (docs/adr/0013): a module in its place, or, where pip is among the packages, a site
+    configuration by which pip hands every command line over.
     """
     target = find_site_packages(environment)
     _add_module(filesystem, LEASE, target / f"{LEASE}.py", base)
     filesystem.write_durable(target / f"{LEASE}.pth", f"import {LEASE}\n".encode())
     if not (target / "pip").exists():
         _add_module(filesystem, "pip_refusal", target / "pip.py", base)
+    elif os.name == "posix":
+        _add_module(filesystem, "pip_refusal", target / "perdure_pip.py", base)
+        script = environment / "bin" / "perdure-pip"
+        filesystem.write_durable(script, b'#!/bin/sh\nexec "${0%/*}/python" -I -m perdure_pip "$@"\n', mode=0o755)
+        # A path that does not exist any more, after the home was moved, keeps pip from running all the same.
+        filesystem.write_durable(environment / "pip.conf", f"[global]\npython = {script}\n".encode())
 
 
 def _add_module(filesystem: ports.Filesystem, name: str, path: Path, base: Path | None) -> None:

@@ -23,6 +23,7 @@ SOURCE = Path(pip_refusal.__file__)
         (["install", "-r", "requirements.txt"], "plugin add NAME"),
         (["uninstall", "-y", "thing"], "plugin remove thing"),
         (["install", "$(rm -r .); x"], "plugin add '$(rm -r .); x'"),
+        (["/x/pip/__pip-runner__.py", "install", "thing"], "plugin add thing"),
         (["list"], "plugin list"),
         ([], "plugin list"),
     ],
