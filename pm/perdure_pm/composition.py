@@ -19,6 +19,7 @@ from perdure_pm.model.settings import SETTINGS, network_of, resolve
 from perdure_pm.ops.collect import collect
 from perdure_pm.ops.configure import config_set
 from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.host_init import init_host
 from perdure_pm.ops.install import install, upgrade
 from perdure_pm.ops.labelling import label, pin
 from perdure_pm.ops.packages import install_packages
@@ -43,6 +44,7 @@ class Operation:
 
 OPERATIONS: dict[str, Operation] = {
     "config-set": Operation(config_set, mutating=True),
+    "host-init": Operation(init_host, mutating=True),
     "install": Operation(install, mutating=True),
     "package-install": Operation(install_packages, mutating=True),
     "confirm": Operation(confirm, mutating=True),

@@ -53,6 +53,7 @@ OPERATION_NAMES: tuple[str, ...] = (
     "collect",
     "config-set",
     "confirm",
+    "host-init",
     "install",
     "label",
     "package-install",

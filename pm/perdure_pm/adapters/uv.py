@@ -103,14 +103,21 @@ class Uv:
             ["venv", "--relocatable", "--no-project", "--offline", "--python", python, path], f"making {path.name}"
         )
 
-    def install(self, environment: Path, requirements: Path) -> None:
-        """Have exactly the hashed requirements of the file installed; nothing is built from source."""
+    def install(self, environment: Path, requirements: Path, *, prebuilt: Sequence[str] | None = None) -> None:
+        """Have exactly the hashed requirements of the file installed.
+
+        Nothing is built from source, or, where `prebuilt` is given, only what is not among its names.
+        """
         if not (environment / "pyvenv.cfg").is_file():
             raise IntegrityFault(
                 f"{environment} has no pyvenv.cfg: uv would install into the interpreter behind it",
                 hint="run the same command again",
             )
-        arguments: list[str | Path] = ["pip", "install", "--require-hashes", "--no-build", "--no-deps"]
+        arguments: list[str | Path] = ["pip", "install", "--require-hashes", "--no-deps"]
+        if prebuilt is None:
+            arguments.append("--no-build")
+        for name in prebuilt or ():
+            arguments += ["--only-binary", name]
         arguments += ["--link-mode", "hardlink", "--python", environment_python(environment)]
         # What is pinned and hashed is the same from the cache, and an index need not be asked whether it still is.
         if self.network.fetches:
@@ -147,15 +154,25 @@ class Uv:
         """Have nothing of the distributions left in the cache: what lies there was found to be wrong."""
         self._uv(["cache", "clean", "--force", *distributions], f"cleaning {', '.join(distributions)} out of the cache")
 
-    def lock(self, project: Path, python: Path, *, exclude_newer: str | None = None, from_cache: bool = False) -> None:
+    def lock(
+        self,
+        project: Path,
+        python: Path,
+        *,
+        exclude_newer: str | None = None,
+        from_cache: bool = False,
+        final_only: bool = False,
+    ) -> None:
         """Have the generated project at `project` locked; versions in a lock that is already there stay if they fit.
 
-        With `from_cache` no index is asked, which is right where every version is one that was resolved before.
+        With `from_cache` no index is asked, which is right where every version is one that was resolved before. With
+        `final_only` a pre-release is taken only where a requirement names one; without it also where there is no other.
 
         Raises:
             BuildFailed: uv found no solution; whether it is a conflict shows only when the parts resolve alone.
         """
         arguments: list[str | Path] = ["lock", "--project", project, "--python", python, *self._index_arguments()]
+        arguments += ["--prerelease", "explicit" if final_only else "if-necessary-or-explicit"]
         arguments += [] if exclude_newer is None else ["--exclude-newer", exclude_newer]
         arguments += ["--offline"] if from_cache and self.network.fetches else []
         self._uv(arguments, "resolving")
@@ -254,6 +271,7 @@ _EXPORTED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?\s*(==|@)|\s+--h
 _DENIED = re.compile(r"\((401 [A-Za-z ]+)\)|returned a (403 [A-Za-z]+) error")
 """uv then says that the package was not found: an index that refuses looks to it like one that lacks it."""
 _PINNED = re.compile(r"\b([a-z0-9][a-z0-9._-]*==[^\s,`]+)")
+_SOURCE_ONLY = re.compile(r"([a-z0-9][a-z0-9._-]*)(?:\{[^}]*\})?==(\S+) has no usable wheels")
 _UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
 
 
@@ -280,6 +298,15 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
             hint=CREDENTIALS_HINT,
             context=context,
             retry="after-change",
+        )
+    source_only = _SOURCE_ONLY.findall(text)
+    if source_only:
+        name, version = source_only[0]
+        return BuildFailed(
+            f"{name} {version} has no wheel for this machine, and a build of its source would run code that nobody "
+            "checked",
+            hint=f"where you trust it: perdure-pm config set install.build {name}",
+            context={**context, "package": name},
         )
     if _ABSENT.search(text) and (packages or not network.fetches):
         missing = packages or (said[-1] if said else text[-200:])

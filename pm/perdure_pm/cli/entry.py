@@ -20,6 +20,7 @@ from perdure_pm.cli.completions import completions
 from perdure_pm.cli.configuration import config
 from perdure_pm.cli.environment import env, path, run
 from perdure_pm.cli.generations import collect, confirm, diff, history, label, pin, rollback
+from perdure_pm.cli.host import host
 from perdure_pm.cli.install import install, plan, upgrade
 from perdure_pm.cli.looking import receipts, status
 from perdure_pm.cli.options import Group, Told
@@ -65,6 +66,7 @@ VERBS: tuple[click.Command, ...] = (
     plan,
     upgrade,
     plugin,
+    host,
     rollback,
     confirm,
     history,

@@ -16,10 +16,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from perdure_pm.adapters.processes import replace_process
 from perdure_pm.cli.progress import Progress
 from perdure_pm.cli.render import Answer
-from perdure_pm.cli.session import Session
+from perdure_pm.cli.session import Session, own_home
 from perdure_pm.client import Cancellation, Client, Result
+from perdure_pm.ops.runtime import seed_source
+from perdure_pm.store.layout import Layout
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -39,6 +42,7 @@ def call(
         PerdureError: whatever the operation raised.
     """
     layout = session.writable_layout()
+    _require_own_home(session, layout)
     cancellation = Cancellation()
     # The runtime that runs this command line is one that can serve: it was checked when it started.
     client = Client(layout, lambda: Path(sys.executable), environ=session.environ)
@@ -51,6 +55,19 @@ def call(
             on_log=progress.log,
         )
     return _answer(result, show)
+
+
+def _require_own_home(session: Session, layout: Layout) -> None:
+    """Do nothing where this runtime belongs to the home; else hand over to that home's PM, made where it is missing.
+
+    Homes are self-contained: what changes one is its own PM, from its own seed, which outlives the home that made it.
+    """
+    own = own_home(sys.prefix)
+    if own is None or own.resolve() == layout.home:
+        return
+    bootstrap = seed_source(Layout(own)) / "pm" / "bootstrap.py"
+    python = getattr(sys, "_base_executable", None) or sys.executable
+    replace_process([python, "-I", bootstrap, "--home", layout.home, "pm", *sys.argv[1:]], session.environ)
 
 
 def _answer(result: Result, show: Callable[[Mapping[str, Any], str], str]) -> Answer:

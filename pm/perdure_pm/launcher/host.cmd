@@ -19,6 +19,7 @@ if not exist "%environment%\Scripts\python.exe" (
     echo   try: "%home%\bin\perdure-pm.cmd" install 1>&2
     exit /b 1
 )
+@ENVIRONMENT@
 "%environment%\Scripts\@COMMAND@.exe" %*
 exit /b %errorlevel%
 :pm

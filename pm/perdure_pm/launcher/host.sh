@@ -27,5 +27,6 @@ if [ ! -x "$environment/bin/python" ]; then
     echo "  try: \"$home/bin/perdure-pm\" install" >&2
     exit 1
 fi
+@ENVIRONMENT@
 # The script is named to the interpreter: its first line cannot hold every path, and PYTHON* must not reach it.
 exec "$environment/bin/python" -I "$environment/bin/@COMMAND@" "$@"

@@ -32,7 +32,8 @@ class Key:
     name: str
     """Dotted."""
     kind: str
-    """boolean, text, url, path, place (a path or a URL), distribution, names or requirements (lists) or schema."""
+    """boolean, text, url, path, place (a path or a URL), distribution, requirement, names or requirements
+    (lists), variables (a mapping) or schema."""
     meaning: str
     default: bool | str | None = None
 
@@ -44,6 +45,8 @@ class Key:
 LISTS = {"names": "name", "requirements": "requirement"}
 """Kinds of lists → what each entry is."""
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 _BETWEEN = re.compile(r",(?![^\[]*\])(?=\s*[A-Za-z0-9])")
 """The comma between two requirements on a command line; those inside of one stand before a sign, or in brackets."""
 
@@ -53,6 +56,12 @@ HOME_KEYS: tuple[Key, ...] = (
     _SCHEMA_KEY,
     Key(name="host.name", kind="distribution", meaning="the application that this home hosts"),
     Key(name="host.extras", kind="names", meaning="the host's extras that are installed with it"),
+    Key(name="host.requirement", kind="requirement", meaning="the requirement by which the host is had from an index"),
+    Key(name="host.wheel", kind="path", meaning="the wheel that the host is installed from"),
+    Key(name="host.with", kind="requirements", meaning="what is installed with the host and is no plugin"),
+    Key(name="host.commands", kind="names", meaning="the commands that get a launcher; by default all of the host's"),
+    Key(name="host.health", kind="text", meaning="the arguments of the first command that show whether the host works"),
+    Key(name="host.environment", kind="variables", meaning="variables that the host's launchers set"),
     Key(name="host.checkout", kind="path", meaning="the source tree that the host is built from"),
     Key(
         name="install.lazy",
@@ -60,6 +69,7 @@ HOME_KEYS: tuple[Key, ...] = (
         meaning="whether anything may be installed that nobody asked for in so many words",
         default=True,
     ),
+    Key(name="install.build", kind="names", meaning="what may be built from source where there is no wheel of it"),
     Key(name="network.index-url", kind="place", meaning="the package index to use instead of the default one"),
     Key(name="network.proxy", kind="url", meaning="the proxy for http and https"),
     Key(name="network.certificate", kind="path", meaning="a PEM file of the certificate authorities to trust"),
@@ -121,10 +131,23 @@ class HomeConfig:
     host_checkout: str | None = None
     host_extras: tuple[str, ...] = ()
     """Normalised and sorted."""
+    host_requirement: str | None = None
+    host_wheel: str | None = None
+    host_with: tuple[str, ...] = ()
+    host_commands: tuple[str, ...] = ()
+    host_health: str | None = None
+    host_environment: Mapping[str, str] = field(default_factory=dict)
     lazy: bool = True
+    build: tuple[str, ...] = ()
+    """Normalised names of what may be built from source."""
     values: Mapping[str, bool | str | None] = field(default_factory=dict)
     """Every key by its dotted name, as model.settings.resolve takes it; only keys that the file has."""
     warnings: tuple[Fault, ...] = ()
+
+    @property
+    def names_host(self) -> bool:
+        """Whether the file says where the host comes from."""
+        return bool(self.host_checkout or self.host_requirement or self.host_wheel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,17 +167,30 @@ def parse_home_config(document: Document) -> HomeConfig:
     found, warnings = _parse(document, HOME_KEYS)
     values = {name: value for name, value in found.items() if value is None or isinstance(value, (bool, str))}
     name, checkout, lazy = values.get("host.name"), values.get("host.checkout"), values.get("install.lazy", True)
-    extras = found.get("host.extras")
+    environment = found.get("host.environment")
     return HomeConfig(
         host_name=name if isinstance(name, str) else None,
         host_checkout=checkout if isinstance(checkout, str) else None,
-        host_extras=tuple(sorted(normalise_distribution(str(extra)) for extra in extras))
-        if isinstance(extras, list)
-        else (),
+        host_extras=tuple(sorted(normalise_distribution(extra) for extra in _texts(found.get("host.extras")))),
+        host_requirement=_text(found.get("host.requirement")),
+        host_wheel=_text(found.get("host.wheel")),
+        host_with=_texts(found.get("host.with")),
+        host_commands=_texts(found.get("host.commands")),
+        host_health=_text(found.get("host.health")),
+        host_environment=dict(environment) if isinstance(environment, dict) else {},
         lazy=lazy is True,
+        build=tuple(sorted(normalise_distribution(name) for name in _texts(found.get("install.build")))),
         values=values,
         warnings=warnings,
     )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(str(entry) for entry in value) if isinstance(value, list) else ()
 
 
 def parse_profile_config(document: Document) -> ProfileConfig:
@@ -285,6 +321,8 @@ def _find_problems(key: Key, value: object, place: Place) -> Iterator[tuple[Plac
             yield place, f"must be {SCHEMA}, is {_describe(value)}; another form needs another version of PM"
     elif key.kind in LISTS:
         yield from _find_list_problems(value, place, LISTS[key.kind])
+    elif key.kind == "variables":
+        yield from _find_variable_problems(value, place)
     elif value is not None:
         message = _find_text_problem(key.kind, value)
         if message:
@@ -304,6 +342,20 @@ def _find_list_problems(value: object, place: Place, kind: str) -> Iterator[tupl
             yield (*place, index), message
         elif (first := seen.setdefault(requirement_name(str(entry)), index)) != index:
             yield (*place, index), f"names {entry} again, which is {dotted((*place, first))}"
+
+
+def _find_variable_problems(value: object, place: Place) -> Iterator[tuple[Place, str]]:
+    if value is None:
+        return
+    if not isinstance(value, dict):
+        yield place, f"must be a mapping of variables to texts, is {_describe(value)}"
+        return
+    for name, text in value.items():
+        at = (*place, str(name))
+        if not _VARIABLE.fullmatch(str(name)):
+            yield at, "is not the name of a variable"
+        elif not isinstance(text, str) or "\0" in text:
+            yield at, f"must be text (write it in quotes), is {_describe(text)}"
 
 
 def _find_text_problem(kind: str, value: object) -> str | None:

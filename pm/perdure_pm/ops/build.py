@@ -94,6 +94,7 @@ def build_environment(
     base: Path | None = None,
     known: KnownFiles | None = None,
     lease: bool = False,
+    build: Collection[str] = (),
 ) -> Inventory:
     """Have a complete, compiled environment at `environment`, its contents checked against every RECORD.
 
@@ -109,6 +110,7 @@ def build_environment(
         base: an environment whose byte code is carried over where the sources are the same files.
         known: files whose hash is known already, by inode.
         lease: whether each process that starts in it is to hold its generation.
+        build: normalised names of what may be built from source where there is no wheel of it.
 
     Returns:
         The inventory of the environment.
@@ -120,11 +122,12 @@ def build_environment(
     listing = environment.with_name("requirements.txt")
     filesystem.write_durable(listing, text.encode())
     findings: list[Finding] = []
+    prebuilt = [name for name in split_requirements(requirements) if name not in build] if build else None
     for _attempt in (1, 2):
         uv.make_environment(environment, python)
-        uv.install(environment, listing)
+        uv.install(environment, listing, prebuilt=prebuilt)
         if lease:
-            _add_lease(filesystem, environment, base)
+            _add_own_modules(filesystem, environment, base)
         if base is not None:
             carry_bytecode(filesystem, base, environment)
         if has_uncompiled(environment):
@@ -149,16 +152,33 @@ def build_environment(
     )
 
 
-def _add_lease(filesystem: ports.Filesystem, environment: Path, base: Path | None) -> None:
-    """Have every interpreter that starts in the environment import the module that holds the generation."""
+def _add_own_modules(filesystem: ports.Filesystem, environment: Path, base: Path | None) -> None:
+    """Have what a generation holds beside its packages.
+
+    That is the module that every interpreter imports at its start and that holds the generation, and what says what to
+    do instead of running pip (docs/adr/0013): a module in its place, or, where pip is among the packages, a site
+    configuration by which pip hands every command line over.
+    """
     target = find_site_packages(environment)
-    source = Path(__file__).resolve().parent.parent / "launcher" / f"{LEASE}.py"
-    earlier = None if base is None else find_site_packages(base) / f"{LEASE}.py"
-    if earlier is not None and earlier.is_file() and earlier.read_bytes() == source.read_bytes():
-        filesystem.link_file(earlier, target / f"{LEASE}.py")  # the same file, so that its byte code is carried over
-    else:
-        filesystem.copy_file(source, target / f"{LEASE}.py")
+    _add_module(filesystem, LEASE, target / f"{LEASE}.py", base)
     filesystem.write_durable(target / f"{LEASE}.pth", f"import {LEASE}\n".encode())
+    if not (target / "pip").exists():
+        _add_module(filesystem, "pip_refusal", target / "pip.py", base)
+    elif os.name == "posix":
+        _add_module(filesystem, "pip_refusal", target / "perdure_pip.py", base)
+        script = environment / "bin" / "perdure-pip"
+        filesystem.write_durable(script, b'#!/bin/sh\nexec "${0%/*}/python" -I -m perdure_pip "$@"\n', mode=0o755)
+        # A path that does not exist any more, after the home was moved, keeps pip from running all the same.
+        filesystem.write_durable(environment / "pip.conf", f"[global]\npython = {script}\n".encode())
+
+
+def _add_module(filesystem: ports.Filesystem, name: str, path: Path, base: Path | None) -> None:
+    source = Path(__file__).resolve().parent.parent / "launcher" / f"{name}.py"
+    earlier = None if base is None else find_site_packages(base) / path.name
+    if earlier is not None and earlier.is_file() and earlier.read_bytes() == source.read_bytes():
+        filesystem.link_file(earlier, path)  # the same file, so that its byte code is carried over
+    else:
+        filesystem.copy_file(source, path)
 
 
 def carry_bytecode(filesystem: ports.Filesystem, base: Path, environment: Path) -> int:

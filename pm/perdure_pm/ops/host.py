@@ -5,17 +5,20 @@ Owns: finding the checkout, or the release that outlived it; the uv for it. Does
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import InterpreterMissing, NothingInstalled, UsageFault
 from perdure_pm.ops.context import Context
+from perdure_pm.ops.host_lock import HostSpec, find_locked, lock_host
 from perdure_pm.ops.release import Release, digest_checkout, ensure_release, load_release
 from perdure_pm.ops.runtime import ensure_uv, seed_source
-from perdure_pm.store.generations import current_generation
+from perdure_pm.store.generations import Generation, current_generation
 from perdure_pm.store.layout import Layout
 
 
@@ -26,15 +29,30 @@ def make_uv(context: Context) -> Uv:
     return Uv(binary, context.layout, context.network, context.environ, on_tick=context.reporter.heartbeat)
 
 
-def find_source(context: Context, checkout: str | None) -> tuple[Path | Release, tuple[str, ...]]:
-    """Return the host's checkout, or, when that is gone, the release that was made of it, with a notice.
+HostSource = Path | HostSpec | Release
+"""A checkout, a requirement or a wheel, or, where that is gone, what was made of it."""
+
+
+def find_source(
+    context: Context, checkout: str | None, config: HomeConfig, current: Generation | None
+) -> tuple[HostSource, tuple[str, ...]]:
+    """Return where the host comes from: its checkout, or, when that is gone, the release made of it, with a notice.
+
+    A home that names a requirement or a wheel has that, unless a checkout was asked for now.
 
     Raises:
         NothingInstalled: nobody said what to install.
         UsageFault: the checkout is none, and there is nothing else.
     """
     layout = context.layout
-    if checkout is not None and (Path(checkout) / "pyproject.toml").is_file():
+    if checkout is None and (config.host_requirement or config.host_wheel):
+        wheel = None if config.host_wheel is None else Path(layout.home, config.host_wheel)
+        requirement = None if wheel is not None else config.host_requirement
+        return HostSpec(requirement=requirement, wheel=wheel, beside=config.host_with), ()
+    # A crash of the first install before config.yaml named the checkout: the record has it.
+    recorded = None if current is None else str(current.record["host"]["source"])
+    checkout = checkout or config.host_checkout or recorded
+    if checkout is not None and os.path.isfile(os.path.join(checkout, "pyproject.toml")):
         return Path(checkout).resolve(), ()
     kept = _find_kept(layout, context.profile, checkout)
     if kept is not None:
@@ -44,7 +62,7 @@ def find_source(context: Context, checkout: str | None) -> tuple[Path | Release,
         digest_checkout(Path(checkout))  # raises: says what is wrong with it
     raise NothingInstalled(
         f"{layout.home} does not say yet what to install",
-        hint="name the host's checkout: perdure-pm install --checkout DIR",
+        hint="perdure-pm host init REQUIREMENT   (or install --checkout DIR, for a host's source tree)",
         context={"home": str(layout.home)},
     )
 
@@ -59,16 +77,22 @@ def _find_kept(layout: Layout, profile: str, checkout: str | None) -> Release | 
     return next((release for release in releases if release is not None and release.source == checkout), None)
 
 
-def find_release(layout: Layout, source: Path | Release) -> Release | None:
-    """Return the source's release where the store has it; nothing is built."""
-    return source if isinstance(source, Release) else load_release(layout, digest_checkout(source))
-
-
-def build_release(context: Context, uv: Uv, source: Path | Release, python: Path) -> Release:
-    """Have the source's release in the store."""
+def find_release(layout: Layout, source: HostSource, current: Generation | None) -> Release | None:
+    """Return the source's release where the store has it; nothing is built and nothing resolved."""
     if isinstance(source, Release):
         return source
-    return ensure_release(uv, context.filesystem, context.reporter, context.layout, source, python)
+    if isinstance(source, HostSpec):
+        return find_locked(layout, source, None if current is None else str(current.record["host"]["release"]))
+    return load_release(layout, digest_checkout(source))
+
+
+def build_release(context: Context, uv: Uv, source: HostSource, interpreter: Interpreter) -> Release:
+    """Have the source's release in the store: built from a checkout, or locked as an index answers now."""
+    if isinstance(source, Release):
+        return source
+    if isinstance(source, HostSpec):
+        return lock_host(uv, context.filesystem, context.reporter, context.layout, source, interpreter)
+    return ensure_release(uv, context.filesystem, context.reporter, context.layout, source, interpreter.path)
 
 
 def require_python(release: Release, interpreter: Interpreter) -> None:

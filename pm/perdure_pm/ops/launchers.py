@@ -9,7 +9,9 @@ Standard library only, Python 3.9.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from perdure_pm import ports
@@ -24,10 +26,29 @@ def write_pm_launcher(filesystem: ports.Filesystem, layout: Layout) -> None:
     _write(filesystem, layout, "perdure-pm", _template("pm"))
 
 
-def write_host_launchers(filesystem: ports.Filesystem, layout: Layout, commands: list[str]) -> None:
-    """Have one launcher for each command of the host; `perdure pm …` hands over to PM."""
+def write_host_launchers(
+    filesystem: ports.Filesystem,
+    layout: Layout,
+    commands: list[str],
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Have one launcher for each command of the host, which sets `environment`; `perdure pm …` hands over to PM."""
     for command in commands:
-        _write(filesystem, layout, command, _template("host").replace("@COMMAND@", _checked(command)))
+        text = _template("host").replace("@COMMAND@", _checked(command))
+        line = f"@ENVIRONMENT@{_line_end()}"
+        _write(filesystem, layout, command, text.replace(line, _settings(environment or {})))
+
+
+def _settings(environment: Mapping[str, str]) -> str:
+    """Return the lines of a launcher that set variables."""
+    if sys.platform == "win32":
+        escaped = {name: value.replace("%", "%%") for name, value in sorted(environment.items())}
+        return "".join(f'set "{name}={value}"{_line_end()}' for name, value in escaped.items())
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(environment.items()))
+
+
+def _line_end() -> str:
+    return "\r\n" if sys.platform == "win32" else "\n"
 
 
 def write_command_launcher(filesystem: ports.Filesystem, layout: Layout, name: str, relative_target: str) -> None:

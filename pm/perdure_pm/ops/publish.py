@@ -28,6 +28,7 @@ import configparser
 import contextlib
 import hashlib
 import json
+import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ from typing import Any
 from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, target_name
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import (
     BuildFailed,
     ConfigChanged,
@@ -50,7 +52,9 @@ from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.ops.build import Wheel, bare_environment, build_environment
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.health import choose_checks, choose_main
 from perdure_pm.ops.host import build_release, find_release, find_source, make_uv, require_python
+from perdure_pm.ops.host_lock import HostSpec
 from perdure_pm.ops.intent import (
     Intent,
     finish_pending,
@@ -64,7 +68,15 @@ from perdure_pm.ops.launchers import write_host_launchers
 from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.ops.packages_of import compare_packages, recorded_versions, resolved_versions
 from perdure_pm.ops.recovery import commit, is_selected, recover, start_trial, tidy
-from perdure_pm.ops.release import PLUGIN_GROUP, Plugin, Release, require_extras, with_extras
+from perdure_pm.ops.release import (
+    COMMAND_GROUPS,
+    PLUGIN_GROUP,
+    Plugin,
+    Release,
+    read_commands,
+    require_extras,
+    with_extras,
+)
 from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.runtime import choose_interpreter, find_interpreter, is_still
 from perdure_pm.ops.selection import Selection, parse_selection
@@ -86,6 +98,8 @@ BOOT_SCHEMA = 1
 LEAST_BYTES = 200 * 1024 * 1024
 """What a generation of our app may take at worst, where none tells better."""
 HEALTH_SECONDS = 120.0
+IMPORT_FAILED = 97
+"""The probe's exit code when an import failed."""
 BUILDS = 2
 """How often a publication starts over when the intent changed under it, the first time included."""
 
@@ -178,11 +192,9 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
             f"{intent.profile_file.document.file} is not the file that was seen", hint="look at it again"
         )
     current = current_generation(layout, context.profile)
-    # A crash of the first install before config.yaml named the checkout: the record has it.
-    recorded = None if current is None else current.record["host"]["source"]
-    source, said = find_source(context, change.checkout or intent.home.host_checkout or recorded)
+    source, said = find_source(context, change.checkout, intent.home, current)
     notices = (*notices, *said)
-    release = find_release(layout, source)
+    release = None if change.upgrade and isinstance(source, HostSpec) else find_release(layout, source, current)
     interpreter = _find_interpreter(context, current)
     if release is not None and interpreter is not None and not change.upgrade:
         wanted = _want(release, intent, change, interpreter)
@@ -198,7 +210,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     _require_space(context, current)
     uv = make_uv(context)
     interpreter = interpreter or choose_interpreter(layout, uv, reporter, context.environ, context.python)
-    release = release or build_release(context, uv, source, interpreter.path)
+    release = release or build_release(context, uv, source, interpreter)
     wanted = _want(release, intent, change, interpreter)
     release = with_extras(uv, layout, release, wanted.extras, interpreter.path)
     wanted = replace(wanted, release=release)
@@ -226,12 +238,13 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     try:
         if resolution is not None:
             # 6. Build.
-            inventory = _build(context, uv, wanted, resolution, identity, current)
+            inventory = _build(context, uv, wanted, resolution, identity, current, intent.home.build)
         # 7. Verify, also what was sealed before: it may be what a trial ended.
-        _verify(context, wanted, identity)
+        commands = _find_commands(context, intent.home, wanted, identity)
+        _verify(context, intent.home, wanted, identity, commands)
         if resolution is not None and inventory is not None:
             # 8. Seal.
-            _seal(context, uv, wanted, resolution, identity, inventory)
+            _seal(context, uv, wanted, resolution, identity, inventory, commands)
         if sealed is not None:
             ensure_read_only(filesystem, sealed)
         # 9. Was anything edited meanwhile?
@@ -257,7 +270,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     said = tidy(
         lambda: None if change.confirm_within is not None else clear_trial(filesystem, layout, context.profile),
         lambda: history.append_selection(filesystem, layout, context.profile, selection),
-        lambda: write_host_launchers(filesystem, layout, list(wanted.release.commands)),
+        lambda: write_host_launchers(filesystem, layout, commands, intent.home.host_environment),
         lambda: finish_pending(context),
         lambda: write_host(context, intent, wanted.release.name, checkout, wanted.extras),
         lambda: find_obligations(context),
@@ -305,12 +318,13 @@ def _answer_noop(
 ) -> Outcome:
     """Return the outcome when nothing is to be published; what a crash may have left undone is done all the same."""
     if not context.dry_run:
-        write_host_launchers(context.filesystem, context.layout, list(wanted.release.commands))
+        commands = list(current.record["host"]["commands"])
+        write_host_launchers(context.filesystem, context.layout, commands, intent.home.host_environment)
         write_pending(context, intent.profile_file, _intent_text(intent, change, wanted), current.identity)
         notices = (*notices, *finish_pending(context))
         # Where config.yaml names no checkout, a crash kept it from being written; else it says what a person wrote.
-        named = change.checkout or (None if intent.home.host_checkout else wanted.release.source)
-        source = None if named is None or not Path(named).is_dir() else Path(named).resolve()
+        named = change.checkout or (None if intent.home.names_host else wanted.release.source)
+        source = None if named is None or not os.path.isdir(named) else Path(named).resolve()
         write_host(context, intent, wanted.release.name, source, wanted.extras)
     plan = {"changes": False, "from": current.identity, "packages": [], "profile": context.profile}
     return Outcome(
@@ -429,7 +443,13 @@ def _find_sealed(context: Context, wanted: Wanted) -> Generation | None:
 
 
 def _build(
-    context: Context, uv: Uv, wanted: Wanted, resolution: Resolution, identity: str, current: Generation | None
+    context: Context,
+    uv: Uv,
+    wanted: Wanted,
+    resolution: Resolution,
+    identity: str,
+    current: Generation | None,
+    build: tuple[str, ...],
 ) -> Inventory:
     """Have the generation's environment, boot file and lease at its path; return the environment's inventory."""
     filesystem, path = context.filesystem, context.layout.generation(identity)
@@ -446,6 +466,7 @@ def _build(
         base=None if current is None else current.environment,
         known=known,
         lease=True,
+        build=build,
     )
     _require_packages(wanted, resolution, path / "venv")
     filesystem.write_durable(path / "uv.lock", resolution.lock.encode())
@@ -487,48 +508,92 @@ def _find_plugins(wanted: Wanted, environment: Path) -> list[Plugin]:
         if info is not None and (info / "entry_points.txt").is_file():
             entries.read_string((info / "entry_points.txt").read_text(encoding="utf-8"))
         version = info.name.removesuffix(".dist-info").partition("-")[2] if info is not None else ""
-        if entries.has_section(PLUGIN_GROUP):
-            found += [
-                # What stands in brackets are extras, which older wheels named there.
-                Plugin(name=key, distribution=name, version=version, entry=value.partition("[")[0].strip())
-                for key, value in entries.items(PLUGIN_GROUP)
-            ]
+        found += [
+            # What stands in brackets are extras, which older wheels named there.
+            Plugin(name=key, distribution=name, version=version, entry=value.partition("[")[0].strip())
+            for group in entries.sections()
+            if (group == PLUGIN_GROUP if wanted.release.plugins else group not in COMMAND_GROUPS)
+            for key, value in entries.items(group)
+        ]
     return found
 
 
-def _verify(context: Context, wanted: Wanted, identity: str) -> None:
+def _find_commands(context: Context, config: HomeConfig, wanted: Wanted, identity: str) -> list[str]:
+    """Return the host's commands: those that the configuration names, else all that its distribution declares.
+
+    Raises:
+        HealthCheckFailed: the host has no command, or none of a configured name.
+    """
+    environment = context.layout.generation(identity) / "venv"
+    commands = list(config.host_commands or wanted.release.commands) or sorted(
+        read_commands(environment, wanted.release.name)
+    )
+    missing = [name for name in commands if not (environment_scripts(environment) / name).is_file()]
+    if missing or not commands:
+        raise HealthCheckFailed(
+            f"{wanted.release.name} {wanted.release.version} has no command {missing[0] if missing else 'at all'}",
+            hint="perdure-pm config set host.commands NAME",
+            context={"missing": missing},
+        )
+    return commands
+
+
+def _verify(context: Context, config: HomeConfig, wanted: Wanted, identity: str, commands: list[str]) -> None:
     """Import every declared plugin and start the host, in one process of the generation's own interpreter.
 
     The contents were checked while it was built. A version call is no health check: the host loads its plugins here.
     """
     path = context.layout.generation(identity)
-    boot = json.loads((path / "boot.json").read_bytes())
     context.reporter.progress("health", f"starting {wanted.release.name}")
+    main = choose_main(commands, wanted.release.name, config.host_commands)
+    entries = json.loads((path / "boot.json").read_bytes())["plugins"]
+    declared = read_commands(path / "venv", wanted.release.name)
+    entries += [
+        {"name": command, "entry": declared[command]} for command in commands if command != main and command in declared
+    ]
+    code, output = IMPORT_FAILED, ""
+    for check in choose_checks(main, config.host_health):
+        code, output = _probe(context, identity, entries, [environment_scripts(path / "venv") / main, *check.arguments])
+        if code in check.accepted:
+            return
+        if "Traceback (most recent call last)" in output or code == IMPORT_FAILED:
+            break  # no usage error: another question would hide it
+    raise HealthCheckFailed(
+        f"{wanted.release.name} {wanted.release.version} does not start in the new environment: "
+        + (f"{main} ended with {code}" if code != IMPORT_FAILED else "an import failed"),
+        hint="where the command is asked wrongly: perdure-pm config set host.health ARGUMENTS",
+        context={"output": output[-4000:]},
+    )
+
+
+def _probe(
+    context: Context, identity: str, entries: list[dict[str, str]], command: list[Path | str]
+) -> tuple[int, str]:
+    """Return how the host's command ended in a process that had imported every entry first, and what it said."""
+    path = context.layout.generation(identity)
     probe = Path(__file__).resolve().parent.parent / "launcher" / "probe.py"
-    for command in wanted.release.commands:
-        script = environment_scripts(path / "venv") / command
-        words = [str(script), "plugins", "--check"] if command == "perdure" else [str(script), "--version"]
-        imported = context.layout.scratch / f"imported-{identity}"
-        context.filesystem.remove_tree(imported)
-        request = {"entries": boot["plugins"], "command": words, "imported": str(imported)}
-        completed = run(
-            [environment_python(path / "venv"), "-I", probe, json.dumps(request)],
-            environment=bare_environment(),
-            directory=path,
-            timeout=HEALTH_SECONDS,
-            on_tick=context.reporter.heartbeat,
-        )
-        if completed.returncode != 0 or not imported.is_file():
-            raise HealthCheckFailed(
-                f"{wanted.release.name} {wanted.release.version} does not start in the new environment: "
-                f"{command} ended with {completed.returncode}",
-                hint="see the output in the receipt: perdure-pm receipts",
-                context={"output": (completed.stdout + completed.stderr)[-4000:]},
-            )
+    imported = context.layout.scratch / f"imported-{identity}"
+    context.filesystem.remove_tree(imported)
+    request = {"entries": entries, "command": [str(word) for word in command], "imported": str(imported)}
+    completed = run(
+        [environment_python(path / "venv"), "-I", probe, json.dumps(request)],
+        environment=bare_environment(),
+        directory=path,
+        timeout=HEALTH_SECONDS,
+        on_tick=context.reporter.heartbeat,
+    )
+    code = completed.returncode if imported.is_file() else IMPORT_FAILED
+    return code, completed.stdout + completed.stderr
 
 
 def _seal(
-    context: Context, uv: Uv, wanted: Wanted, resolution: Resolution, identity: str, inventory: Inventory
+    context: Context,
+    uv: Uv,
+    wanted: Wanted,
+    resolution: Resolution,
+    identity: str,
+    inventory: Inventory,
+    commands: list[str],
 ) -> None:
     """Have everything on the disk, then the record that says so."""
     filesystem, path = context.filesystem, context.layout.generation(identity)
@@ -554,7 +619,7 @@ def _seal(
             **boot["host"],
             "source": wanted.release.source,
             "release": wanted.release.digest,
-            "commands": list(wanted.release.commands),
+            "commands": commands,
         },
         "interpreter": wanted.interpreter.to_json(),
         "target": target_name(),

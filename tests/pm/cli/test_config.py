@@ -20,8 +20,15 @@ TABLE = """\
 KEY                       VALUE            FROM
 host.name                 perdure          file
 host.extras               -                default
+host.requirement          -                default
+host.wheel                -                default
+host.with                 -                default
+host.commands             -                default
+host.health               -                default
+host.environment          -                default
 host.checkout             -                default
 install.lazy              true             default
+install.build             -                default
 network.index-url         -                default
 network.proxy             -                default
 network.certificate       -                default

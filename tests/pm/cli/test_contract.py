@@ -174,6 +174,7 @@ def test_help_names_every_verb_with_a_whole_sentence(pm: CommandLine) -> None:
         "  env          Print lines that put the host's commands on a shell's PATH.\n"
         "  help         Show what a verb does and which options it takes.\n"
         "  history      Show what this profile ran, and which generations there are.\n"
+        "  host         Say what this home hosts, or look at it.\n"
         "  install      Have the host and its plugins installed, and up to date.\n"
         "  label        Name a generation, which also keeps it.\n"
         "  path         Print the line that puts the launchers on PATH.\n"

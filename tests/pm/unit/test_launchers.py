@@ -332,7 +332,7 @@ def test_a_package_of_a_host_is_started_from_the_store(tmp_path: Path) -> None:
 
 
 TEMPLATES = Path(launchers.__file__).parent.parent / "launcher"
-FILLED = {"@COMMAND@": "perdure", "@TARGET@": "store/packages/x/x"}
+FILLED = {"@COMMAND@": "perdure", "@ENVIRONMENT@\r\n": 'set "NAME=a value"\r\n', "@TARGET@": "store/packages/x/x"}
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,9 @@ FILLED = {"@COMMAND@": "perdure", "@TARGET@": "store/packages/x/x"}
 )
 def test_every_placeholder_is_one_that_gets_filled(template: str) -> None:
     text = (TEMPLATES / template).read_text(encoding="ascii")
-    expected = {"host": {"@COMMAND@"}, "pm": set(), "command": {"@TARGET@"}, "head": set()}[template.partition(".")[0]]
+    expected = {"host": {"@COMMAND@", "@ENVIRONMENT@"}, "pm": set(), "command": {"@TARGET@"}, "head": set()}[
+        template.partition(".")[0]
+    ]
     assert set(re.findall(r"@[A-Z]+@", text)) == expected
 
 

@@ -1,0 +1,142 @@
+"""Locking a host that is not a checkout: an index's requirement, or a wheel.
+
+Owns: resolving it once, and keeping the answer as a release in the store: from then on that lock is law, until an
+upgrade. Does not own: releases of checkouts (ops.release), resolving plugins (ops.resolve).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure_pm import ports
+from perdure_pm.adapters.interpreter import Interpreter
+from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.errors import IntegrityFault, UsageFault
+from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.requirement import parse_requirement, requirement_name
+from perdure_pm.ops.build import Wheel, add_wheelhouse_hashes, split_requirements
+from perdure_pm.ops.release import SCHEMA, Release, load_release
+from perdure_pm.ops.resolve import pinned_versions, write_generated_project
+from perdure_pm.store.inventory import hash_file
+from perdure_pm.store.layout import Layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSpec:
+    """A host by requirement or by wheel, and what is installed with it."""
+
+    requirement: str | None
+    wheel: Path | None
+    beside: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The normalised name of the host's distribution."""
+        if self.wheel is not None:
+            return normalise_distribution(self.wheel.name.split("-")[0])
+        return requirement_name(self.requirement or "")
+
+    def text(self) -> str:
+        """Return the form by which a release of this host is known again."""
+        wheel = None if self.wheel is None else str(self.wheel)
+        return json.dumps({"requirement": self.requirement, "wheel": wheel, "with": list(self.beside)})
+
+
+def lock_host(
+    uv: Uv,
+    filesystem: ports.Filesystem,
+    reporter: ports.Reporter,
+    layout: Layout,
+    spec: HostSpec,
+    interpreter: Interpreter,
+) -> Release:
+    """Have the host resolved as the index answers now, its lock in the store, and return the release.
+
+    Raises:
+        UsageFault: the wheel is not there.
+        NetworkUnreachable, ArtefactMissing, BuildFailed: nothing could be resolved.
+    """
+    reporter.progress("lock", f"locking {spec.requirement or spec.name}")
+    if spec.wheel is not None and not spec.wheel.is_file():
+        raise UsageFault(f"there is no wheel {spec.wheel}", hint="perdure-pm host init PATH-OF-A-WHEEL")
+    project = layout.scratch / f"host-{hashlib.sha256(spec.text().encode()).hexdigest()[:12]}"
+    filesystem.remove_tree(project)
+    filesystem.make_directories(project)
+    try:
+        wheels = [] if spec.wheel is None else [Wheel(spec.wheel, hash_file(spec.wheel))]
+        asked = [*([] if spec.requirement is None else [spec.requirement]), *spec.beside]
+        write_generated_project(
+            filesystem, project, wheels, [*(wheel.distribution for wheel in wheels), *asked], interpreter
+        )
+        uv.lock(project, interpreter.path, final_only=True)
+        requirements = add_wheelhouse_hashes(uv.export(project, interpreter.path), uv.network.wheelhouse)
+        digest = hashlib.sha256(f"{spec.text()}\n{requirements}\n{[w.sha256 for w in wheels]}".encode()).hexdigest()[
+            :12
+        ]
+        known = load_release(layout, digest)
+        if known is not None:
+            return known
+        return _keep(filesystem, layout, spec, project, wheels, requirements, digest)
+    finally:
+        filesystem.remove_tree(project)
+
+
+def find_locked(layout: Layout, spec: HostSpec, preferred: str | None) -> Release | None:
+    """Return the release that this host was locked to: the preferred one, else the newest."""
+    names = [] if preferred is None else [preferred]
+    folders = sorted(layout.releases.glob("*/release.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for name in [*names, *(path.parent.name for path in folders)]:
+        release = load_release(layout, name)
+        if release is not None and release.source == spec.text():
+            return release
+    return None
+
+
+def _keep(
+    filesystem: ports.Filesystem,
+    layout: Layout,
+    spec: HostSpec,
+    project: Path,
+    wheels: list[Wheel],
+    requirements: str,
+    digest: str,
+) -> Release:
+    folder = layout.release(digest)
+    filesystem.remove_tree(folder)
+    filesystem.make_directories(folder)
+    for member in ("pyproject.toml", "uv.lock"):
+        filesystem.copy_file(project / member, folder / member)
+    kept = []
+    for wheel in wheels:
+        filesystem.copy_file(wheel.path, folder / wheel.path.name)
+        kept.append({"file": wheel.path.name, "sha256": wheel.sha256})
+    version = wheels[0].version if wheels else min(pinned_versions(split_requirements(requirements).get(spec.name, "")))
+    direct = list(spec.beside)
+    if spec.requirement is not None:
+        extras = ",".join(sorted(parse_requirement(spec.requirement).extras))
+        direct.insert(0, f"{spec.name}{f'[{extras}]' if extras else ''}=={version}")
+    data = {
+        "schema": SCHEMA,
+        "digest": digest,
+        "host": {"name": spec.name, "version": version, "requires_python": ""},
+        "source": spec.text(),
+        "commands": [],
+        "wheels": kept,
+        "plugins": [],
+        "requirements": requirements,
+        "groups": [],
+        "extras": [],
+        "direct": direct,
+    }
+    filesystem.make_read_only(folder)
+    folder.chmod(0o755)
+    # Written last: a release without it is what a killed lock left.
+    filesystem.write_durable(folder / "release.json", json.dumps(data, indent=1).encode(), mode=0o444)
+    folder.chmod(0o555)
+    release = load_release(layout, digest)
+    if release is None:
+        raise IntegrityFault(f"the release that was just locked at {folder} cannot be read back")
+    return release

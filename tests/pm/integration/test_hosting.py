@@ -1,0 +1,260 @@
+"""An application that is no checkout of ours as the host of a home: had by requirement, wheel or checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.adapters.processes import Completed
+from perdure_pm.adapters.uv import sort_failure
+from perdure_pm.model.errors import (
+    BuildFailed,
+    ConflictRefused,
+    ConsentMissing,
+    HealthCheckFailed,
+    PerdureError,
+    UsageFault,
+)
+from perdure_pm.model.network import Network
+from perdure_pm.ops.context import Outcome
+from tests.pm.bench import Bench
+from tests.pm.fake_host import Workshop, prepare_home
+from tests.pm.wheels import write_wheel
+
+pytestmark = pytest.mark.platforms("linux", "darwin")
+
+GUEST = '''"""Loads its plugins as most hosts do, and says what it runs."""
+import importlib.metadata, json, os, sys
+
+plugin = None
+
+def main():
+    if "--version" in sys.argv:
+        sys.exit("unknown option --version") if @STRICT@ else print("guest")
+        return
+    found = {entry.name: entry.load() for entry in importlib.metadata.entry_points(group="guest")}
+    said = {"plugins": found, "variable": os.environ.get("GUEST"), "version": importlib.metadata.version("guest")}
+    print(json.dumps(said))
+
+def side():
+    print("side")
+'''
+COMMANDS = "[console_scripts]\nguest = guest:main\nguest-side = guest:side\n[gui_scripts]\nguest-window = guest:side\n"
+
+
+def guest(folder: Path, version: str, *, strict: bool = False, entries: str = COMMANDS) -> Path:
+    """Have a wheel of the application."""
+    source = GUEST.replace("@STRICT@", str(strict))
+    return write_wheel(folder, "guest", version, source=source, entries=entries, requires=["sprocket"])
+
+
+def extension(folder: Path, name: str, version: str, *, source: str | None = None, needs: str = "guest") -> Path:
+    """Have a wheel of a plugin of it."""
+    entries = f"[guest]\n{name} = {name}:plugin\n"
+    return write_wheel(folder, name, version, requires=[needs, "sprocket"], source=source, entries=entries)
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    """A wheelhouse with the application, what it needs, and plugins."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    guest(folder, "1.0")
+    guest(folder, "3.0a1")
+    write_wheel(folder, "sprocket", "1.0", entries="")
+    write_wheel(folder, "beside", "1.0", entries="")
+    extension(folder, "hat", "1.0")
+    extension(folder, "bad", "1.0", source="import what_nobody_required\n")
+    extension(folder, "newer", "1.0", needs="guest>=3.0a1")
+    return folder
+
+
+@pytest.fixture
+def there(workshop: Workshop, wheels: Path, tmp_path: Path) -> Iterator[Bench]:
+    """A home that hosts nothing yet."""
+    layout = prepare_home(workshop, LocalFilesystem(), tmp_path / "home")
+    yield Bench(workshop=workshop, layout=layout, network=Network(wheelhouse=wheels))
+    LocalFilesystem().remove_tree(layout.home)
+
+
+def init(bench: Bench, source: str, **arguments: object) -> Outcome:
+    return bench.call("host-init", source=source, **arguments)
+
+
+def says(bench: Bench, command: str = "guest") -> dict[str, object]:
+    ended = subprocess.run(
+        [bench.layout.bin / command], env={"PATH": os.defpath}, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    said: dict[str, object] = json.loads(ended.stdout)
+    return said
+
+
+@pytest.mark.proves("pm-host-sources")
+def test_a_requirement_is_locked_once_and_its_commands_get_launchers(there: Bench) -> None:
+    assert init(there, "guest>=1").status == "ok"
+    assert init(there, "guest>=1").status == "noop"
+    there.call("install")
+    assert says(there)["version"] == "1.0", "the pre-release was named by nobody"
+    assert sorted(path.name for path in there.layout.bin.iterdir()) == [
+        "guest",
+        "guest-side",
+        "guest-window",
+        "perdure-pm",
+    ]
+    there.add("hat")
+    assert says(there)["plugins"] == {"hat": "1.0"}
+    assert there.call("install").status == "noop"
+
+
+@pytest.mark.proves("pm-host-sources")
+def test_a_wheel_and_a_checkout_are_hosts_too(there: Bench, wheels: Path, tmp_path: Path) -> None:
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    init(there, str(guest(aside, "1.5")))
+    there.call("install")
+    there.add("hat")
+    assert says(there) == {"plugins": {"hat": "1.0"}, "variable": None, "version": "1.5"}
+    assert there.call("install").status == "noop"
+    there.call("plugin-remove", names=["hat"])
+    with pytest.raises(ConsentMissing):
+        init(there, str(there.workshop.checkout))
+    init(there, str(there.workshop.checkout), replace=True)
+    there.call("install")
+    assert there.start().returncode == 0
+
+
+@pytest.mark.proves("pm-host-locked")
+def test_what_an_index_has_later_moves_the_host_only_in_an_upgrade(there: Bench, wheels: Path) -> None:
+    init(there, "guest>=1")
+    there.call("install")
+    guest(wheels, "2.0")
+    assert there.call("install").status == "noop"
+    there.add("hat")
+    assert says(there)["version"] == "1.0"
+    there.call("upgrade")
+    assert says(there) == {"plugins": {"hat": "1.0"}, "variable": None, "version": "2.0"}
+    there.call("rollback")
+    assert says(there)["version"] == "1.0"
+
+
+@pytest.mark.proves("pm-host-locked")
+def test_a_pre_release_is_taken_where_it_is_named(there: Bench) -> None:
+    init(there, "guest==3.0a1")
+    there.call("install")
+    assert says(there)["version"] == "3.0a1"
+
+
+@pytest.mark.proves("pm-host-locked")
+def test_a_plugin_that_needs_another_host_is_refused_with_the_chain(there: Bench) -> None:
+    init(there, "guest")
+    there.call("install")
+    before = there.current.identity
+    with pytest.raises(ConflictRefused) as refused:
+        there.add("newer")
+    assert refused.value.exit_code == 4
+    assert "guest" in str(refused.value)
+    assert "newer" in str(refused.value)
+    assert there.current.identity == before
+    assert says(there)["version"] == "1.0"
+
+
+def test_a_plugin_that_cannot_be_imported_is_not_selected(there: Bench) -> None:
+    init(there, "guest")
+    there.call("install")
+    before = there.current.identity
+    with pytest.raises(HealthCheckFailed) as refused:
+        there.add("bad")
+    assert refused.value.exit_code == 5
+    assert "what_nobody_required" in str(refused.value.context["output"])
+    assert there.current.identity == before
+    assert says(there)["plugins"] == {}
+
+
+@pytest.mark.parametrize("value", ["plain", "a b", "it's", '"$HOME"', "`x`", "\\", "*", "ä", "", "new\nline"])
+def test_a_variable_reaches_the_host_as_it_was_given(there: Bench, value: str) -> None:
+    init(there, "guest", environment={"GUEST": value}, commands=["guest"])
+    there.call("install")
+    assert says(there)["variable"] == value
+    assert sorted(path.name for path in there.layout.bin.iterdir()) == ["guest", "perdure-pm"]
+
+
+def test_what_is_installed_beside_the_host_is_there_and_is_no_plugin(there: Bench) -> None:
+    init(there, "guest", **{"with": ["beside"]})
+    there.call("install")
+    assert "beside" in {package["name"] for package in there.current.record["packages"]}
+    assert there.current.record["plugins"] == []
+    there.add("hat")
+    assert "beside" in {package["name"] for package in there.current.record["packages"]}
+
+
+def test_a_command_without_a_version_call_is_asked_for_help(there: Bench, wheels: Path) -> None:
+    guest(wheels, "1.0", strict=True)
+    init(there, "guest")
+    there.call("install")
+    assert says(there)["version"] == "1.0"
+
+
+def test_the_configured_health_check_decides(there: Bench) -> None:
+    init(there, "guest", health="--version")
+    there.call("install")
+    assert there.call("config-set", key="host.health", value="--version --more").status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments"),
+    [
+        ("", {}),
+        ("not a requirement", {}),
+        ("missing-1.0-py3-none-any.whl", {}),
+        ("guest", {"environment": {"1A": "x"}}),
+        ("guest", {"commands": ["../x"]}),
+        ("guest", {"with": ["a b"]}),
+    ],
+)
+def test_what_cannot_be_a_host_is_refused_and_nothing_is_written(
+    there: Bench, source: str, arguments: dict[str, object]
+) -> None:
+    with pytest.raises(PerdureError) as refused:
+        init(there, source, **arguments)
+    assert refused.value.exit_code != 70
+    if isinstance(refused.value, UsageFault):
+        assert not there.layout.config.exists() or "guest" not in there.layout.config.read_text(encoding="utf-8")
+
+
+def test_a_host_with_no_command_of_that_name_is_refused(there: Bench) -> None:
+    init(there, "guest", commands=["absent"])
+    with pytest.raises(HealthCheckFailed, match="absent"):
+        there.call("install")
+
+
+def test_host_show_says_what_is_hosted_and_what_is_installed(there: Bench) -> None:
+    init(there, "guest>=1", environment={"GUEST": "x"})
+    said = there.pm("host", "show", "--json").envelope["data"]
+    assert (said["name"], said["source"], said["version"]) == ("guest", "guest>=1", None)
+    there.call("install")
+    said = there.pm("host", "show", "--json").envelope["data"]
+    assert (said["version"], said["environment"]) == ("1.0", {"GUEST": "x"})
+
+
+def test_pip_is_answered_in_the_generation(there: Bench) -> None:
+    init(there, "guest")
+    there.call("install")
+    python = there.current.environment / "bin" / "python"
+    ended = subprocess.run([python, "-I", "-m", "pip", "install", "hat"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert f"{there.layout.bin / 'perdure-pm'} plugin add hat" in ended.stderr
+
+
+def test_a_source_without_a_wheel_is_named_with_what_allows_a_build() -> None:
+    said = "error: No solution found:\n  cause: Because thing{os_name == 'posix'}==1.0 has no usable wheels and you do"
+    failure = sort_failure(Completed(returncode=1, stdout="", stderr=said), "installing packages", Network())
+    assert isinstance(failure, BuildFailed)
+    assert failure.context["package"] == "thing"
+    assert failure.hint == "where you trust it: perdure-pm config set install.build thing"
