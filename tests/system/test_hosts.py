@@ -341,7 +341,7 @@ def test_datasette_from_init_to_uninstall(hosted: Callable[[str], Hosted], tmp_p
 
     conflict = here.at.pm("plugin", "add", "datasette-acl", "--json")
     assert conflict.code == 4
-    assert "datasette" in conflict.error["message"]
+    assert "datasette" in conflict.error["summary"]
     here.require_sound()
     here.at.pm("uninstall", "--yes").succeeded()
     assert fingerprint(data) == mine
