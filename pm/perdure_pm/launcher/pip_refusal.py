@@ -12,8 +12,8 @@ import sys
 VERBS = {"install": "plugin add", "download": "plugin add", "uninstall": "plugin remove"}
 RUNNER = "__pip-runner__.py"
 """What pip gives the interpreter that it was told to install for, before its own words."""
-VALUED = {"-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url", "--extra-index-url"}
-"""Options of pip that take a value of their own."""
+VALUED = {"-r", "--requirement", "-c", "--constraint", "-e", "--editable"}
+"""Options of pip that take a value which could be a plugin's name; addresses are left out anyway."""
 
 
 def answer(words: list[str]) -> str:
@@ -24,7 +24,7 @@ def answer(words: list[str]) -> str:
     asked = [
         word
         for number, word in enumerate(words)
-        if not word.startswith("-") and not (number and words[number - 1] in VALUED)
+        if not word.startswith("-") and "://" not in word and not (number and words[number - 1] in VALUED)
     ]
     verb = VERBS.get(asked[0]) if asked else None
     named = " ".join(map(shlex.quote, asked[1:])) or "NAME"
