@@ -179,7 +179,7 @@ HOSTS: dict[str, RealHost] = {
     ),
     "mitmproxy": RealHost(
         requirement="mitmproxy",
-        plugins=("mitmproxy2swagger", "har2tree"),
+        plugins=("mitmproxy2swagger",),
         builds=("pyperclip",),
         about="compiled extensions (Rust), several commands, a server; its addons are scripts",
         commands=("mitmdump", "mitmweb"),
@@ -233,11 +233,10 @@ HOSTS: dict[str, RealHost] = {
     ),
     "keyring": RealHost(
         requirement="keyring",
-        plugins=("keyrings-alt", "keyrings-cryptfile"),
-        builds=("keyrings-cryptfile",),
+        plugins=("keyrings-alt", "keyrings-google-artifactregistry-auth"),
         about="a namespace package (keyrings), compiled extensions (cryptography)",
         variables={"PYTHON_KEYRING_BACKEND": "keyrings.alt.file.PlaintextKeyring", "XDG_DATA_HOME": "{folder}"},
-        visible=Try(words=("keyring", "--list-backends"), says=("keyrings.alt", "keyrings.cryptfile")),
+        visible=Try(words=("keyring", "--list-backends"), says=("keyrings.alt", "keyrings.gauth")),
         works=Try(words=("keyring", "diagnose"), says=("data root",)),
     ),
     "mdformat": RealHost(
@@ -278,8 +277,7 @@ HOSTS: dict[str, RealHost] = {
     ),
     "commitizen": RealHost(
         requirement="commitizen",
-        plugins=("cz-conventional-gitmoji", "commitizen-emoji"),
-        builds=("commitizen-emoji",),
+        plugins=("cz-conventional-gitmoji",),
         about="entry points of two kinds",
         commands=("cz",),
         visible=Try(words=("cz", "ls"), says=("cz_gitmoji",)),

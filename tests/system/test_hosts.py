@@ -222,8 +222,9 @@ def damage(hosted: Hosted) -> None:
     """Delete one module of a plugin from the selected generation."""
     package = next(iter(hosted.at.generation_path.glob("venv/lib/python*/site-packages")))
     name = re.sub("[-_.]", "?", hosted.host.plugins[0])
-    (info,) = package.glob(f"{name}-[0-9]*.dist-info")
-    record = info / "RECORD"
+    records = list(package.glob(f"{name}-[0-9]*.dist-info/RECORD"))
+    assert len(records) == 1, f"{name} is not there once"
+    (record,) = records
     module = next(line.split(",")[0] for line in record.read_text(encoding="utf-8").splitlines() if ".py," in line)
     (package / module).parent.chmod(0o755)
     (package / module).unlink()
