@@ -23,6 +23,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from perdure_pm import __version__
+from perdure_pm.adapters import streams
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.adapters.mutex import held
 from perdure_pm.adapters.processes import Completed, boot_id, call, process_start, replace_process, run
@@ -65,27 +66,26 @@ class BootstrapReporter:
         self._events = events
         self._last = ""
         self._drawn = False
-        self._terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def progress(self, stage: str, message: str, *, done: int | None = None, total: int | None = None) -> None:
         """Write a new message, and on a terminal how far it is."""
         if self._events:
             frame = {"event": "progress", "stage": stage, "message": message, "done": done, "total": total}
-            sys.stderr.write(json.dumps(frame) + "\n")
+            streams.write_talk(json.dumps(frame))
             return
         if message != self._last:
             self.end()
-            sys.stderr.write(f"{message}\n")
+            streams.write_talk(message)
             self._last = message
         if self._terminal and done is not None and total:
-            sys.stderr.write(f"\r  {min(100, done * 100 // total)} %")
+            streams.write_talk(f"\r  {min(100, done * 100 // total)} %", end="")
             self._drawn = True
-        sys.stderr.flush()
 
     def end(self) -> None:
         """Leave a drawn percentage behind."""
         if self._drawn:
-            sys.stderr.write("\r\x1b[K")
+            streams.write_talk("\r\x1b[K", end="")
             self._drawn = False
 
     def callback(self, name: str, payload: dict[str, Any]) -> None:
@@ -124,6 +124,11 @@ class Bootstrap:
     def up(self) -> int:
         """Have the app installed and answering."""
         self._require_checkout()
+        if self.values["dry-run"] is True:
+            raise UsageFault(
+                "up has no dry run, and PERDURE_DRY_RUN is set",
+                hint="unset PERDURE_DRY_RUN",
+            )
         check_home(self.layout)
         runtime = self._ensure_runtime()
         command: list[str | Path] = [
@@ -150,13 +155,12 @@ class Bootstrap:
             raise BuildFailed("the app was installed but does not answer", context={"output": version.stderr[-4000:]})
         said = version.stdout.strip()
         data = {"home": str(self.layout.home), "answer": said, "install": answer["data"]}
-        if not self.json:
-            generation = answer["data"].get("generation")
-            sys.stdout.write(
-                f"{said} answers from generation {generation} in {self.layout.home}\n"
-                f'to have it on your PATH: "{self.layout.bin / "perdure-pm"}" path\n'
-            )
-        return self._finish(0, data, [])
+        generation = answer["data"].get("generation")
+        text = (
+            f"{said} answers from generation {generation} in {self.layout.home}\n"
+            f'to have it on your PATH: "{self.layout.bin / "perdure-pm"}" path\n'
+        )
+        return self._finish(0, data, [], text)
 
     def test(self) -> int:
         """Run the test suite; the exit code is 0 only when every part passed and something ran."""
@@ -191,8 +195,8 @@ class Bootstrap:
             status = status or (0 if ended == 5 else ended)
         ran = totals["passed"] + totals["failed"] + totals["errors"]
         failed = totals["failed"] + totals["errors"]
-        sys.stdout.write(f"total: {totals['passed']} passed, {failed} failed, {totals['skipped']} skipped\n")
-        return status or (0 if ran else 1)
+        text = f"total: {totals['passed']} passed, {failed} failed, {totals['skipped']} skipped"
+        return streams.write_data(text, status or (0 if ran else 1))
 
     def lint(self) -> int:
         """Run every check that needs no test."""
@@ -326,14 +330,14 @@ class Bootstrap:
             self.filesystem, self.layout, receipt, status="refused", data={}, error=error.to_json(), now=now
         )
 
-    def _finish(self, exit_code: int, data: dict[str, Any], errors: list[dict[str, Any]]) -> int:
+    def _finish(self, exit_code: int, data: dict[str, Any], errors: list[dict[str, Any]], text: str = "") -> int:
         status = "ok" if exit_code == 0 else "refused" if exit_code == EXIT_REFUSED else "failed"
-        _write_answer(self.options.verb, status, exit_code, data, errors, as_json=self.json)
-        return exit_code
+        return _write_answer(self.options.verb, status, exit_code, data, errors, as_json=self.json, text=text)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run one verb and return the exit code."""
+    streams.open_descriptors()
     signal.signal(signal.SIGTERM, _terminate)
     as_json = "--json" in arguments or os.environ.get("PERDURE_JSON", "").lower() in settings.TRUE_WORDS
     verb = next((arguments[place] for place in _places(arguments)), "")
@@ -357,19 +361,16 @@ def main(arguments: Sequence[str]) -> int:
         return verbs[verb]()
     except PerdureError as error:
         status = "refused" if error.exit_code == EXIT_REFUSED else "failed"
-        _write_answer(verb, status, error.exit_code, {}, [error.to_json()], as_json=as_json)
-        return error.exit_code
+        return _write_answer(verb, status, error.exit_code, {}, [error.to_json()], as_json=as_json)
     except (KeyboardInterrupt, Terminated) as stop:
         exit_code = EXIT_INTERRUPTED if isinstance(stop, KeyboardInterrupt) else EXIT_TERMINATED
         name = "interrupted" if isinstance(stop, KeyboardInterrupt) else "terminated"
         fault = PerdureError(f"{name}; what was selected is unchanged", hint="run the same command again")
-        _write_answer(verb, "failed", exit_code, {}, [{**fault.to_json(), "code": name}], as_json=as_json)
-        return exit_code
+        return _write_answer(verb, "failed", exit_code, {}, [{**fault.to_json(), "code": name}], as_json=as_json)
     except Exception as error:  # noqa: BLE001 - the one catch-all of this entry point
-        traceback.print_exc()
+        streams.write_talk(traceback.format_exc(), end="")
         fault = PerdureError(f"internal error: {type(error).__name__}: {error}")
-        _write_answer(verb, "failed", EXIT_INTERNAL, {}, [fault.to_json()], as_json=as_json)
-        return EXIT_INTERNAL
+        return _write_answer(verb, "failed", EXIT_INTERNAL, {}, [fault.to_json()], as_json=as_json)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -413,7 +414,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _relay(line: str) -> None:
-    sys.stderr.write(line + "\n")
+    streams.write_talk(line)
 
 
 def _places(arguments: Sequence[str]) -> list[int]:
@@ -451,8 +452,16 @@ def _read_counts(report: Path) -> dict[str, int]:
 
 
 def _write_answer(
-    verb: str, status: str, exit_code: int, data: dict[str, Any], errors: list[dict[str, Any]], *, as_json: bool
-) -> None:
+    verb: str,
+    status: str,
+    exit_code: int,
+    data: dict[str, Any],
+    errors: list[dict[str, Any]],
+    *,
+    as_json: bool,
+    text: str = "",
+) -> int:
+    """Write an answer, for programs or as `text` for people, and return the exit code."""
     if as_json:
         answer = {
             "schema": 1,
@@ -462,12 +471,12 @@ def _write_answer(
             "data": data,
             "errors": errors,
         }
-        sys.stdout.write(json.dumps(answer) + "\n")
-        return
+        return streams.write_data(json.dumps(answer), exit_code)
     for error in errors:
-        sys.stderr.write(f"error: {error['summary']}\n  state: {error['state']}\n")
+        streams.write_talk(f"error: {error['summary']}\n  state: {error['state']}")
         if error["hint"]:
-            sys.stderr.write(f"  try: {error['hint']}\n")
+            streams.write_talk(f"  try: {error['hint']}")
+    return streams.write_data(text, exit_code)
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:

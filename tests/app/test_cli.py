@@ -374,6 +374,18 @@ def test_a_reader_that_has_enough_is_no_defect(generation: Generation) -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+@pytest.mark.proves("app-stdout-is-data", "app-exit-codes")
+@pytest.mark.platforms("linux")
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_data_that_a_full_disk_takes_not_is_a_failure_and_no_defect(generation: Generation, more: list[str]) -> None:
+    command = shlex.join([str(generation.python), "-I", "-m", "perdure", "tools", *more])
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{command} >/dev/full"], capture_output=True, text=True, check=False, timeout=60
+    )
+    said = "error: standard output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
 @pytest.mark.proves("app-stdout-is-data")
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_no_defect(generation: Generation, closed: str) -> None:

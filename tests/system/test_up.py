@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -65,6 +66,32 @@ def test_up_without_json_speaks_to_a_person(own: Installation) -> None:
     command = answer.out.splitlines()[-1].partition(": ")[2]
     path = execute(["sh", "-c", command], environment=own.environment).succeeded()
     assert str(own.home / "bin") in path.out, "the hint does what it says"
+
+
+@pytest.mark.proves("cli-streams-survive")
+@pytest.mark.platforms("linux")
+@pytest.mark.parametrize(
+    ("suffix", "exit_code", "said"),
+    [
+        (">&- 2>&- <&-", 0, ""),
+        ("--json >&-", 0, ""),
+        (">/dev/full", 1, "error: standard output cannot be written: No space left on device\n  state: unchanged\n"),
+        ("2>/dev/full", 0, ""),
+        ("--nonsense --json 2>&- >&-", 2, ""),
+    ],
+)
+def test_up_survives_streams_that_are_closed_or_full(own: Installation, suffix: str, exit_code: int, said: str) -> None:
+    command = shlex.join(str(word) for word in [*own.bootstrap_command(), "up"])
+    answer = own.run(["sh", "-c", f"{command} {suffix}"])
+    assert (answer.code, answer.err) == (exit_code, said)
+
+
+@pytest.mark.proves("system-up-unchanged")
+def test_up_refuses_to_be_a_dry_run_before_it_makes_anything(installed: Installation, new_home: Path) -> None:
+    there = replace(installed, home=new_home).with_environment(PERDURE_DRY_RUN="1")
+    answer = there.up()
+    assert (answer.code, answer.error["code"]) == (2, "usage")
+    assert not new_home.exists()
 
 
 @pytest.mark.proves("system-paths")

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from perdure.cli.commands import perdure
-from perdure.cli.output import Answer, Output
+from perdure.cli.output import Answer, Output, OutputLostError
 from perdure.cli.session import Session
 from perdure.domain.errors import EXIT_FAILED, InternalFault, Interrupted, PerdureError, UsageFault
 from perdure.installation import find_installation
@@ -41,6 +41,10 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read our data has enough.
         session.output.abandon()
         return EXIT_FAILED
+    except OutputLostError as error:
+        session.output.abandon()
+        session.output.talk(f"error: {error}")
+        return EXIT_FAILED
 
 
 def _run(session: Session, arguments: Sequence[str]) -> int:
@@ -61,7 +65,7 @@ def _run(session: Session, arguments: Sequence[str]) -> int:
         return _fail(session, error)
     except KeyboardInterrupt:
         return _fail(session, Interrupted("interrupted"))
-    except BrokenPipeError:
+    except (BrokenPipeError, OutputLostError):
         raise
     except Exception as error:  # noqa: BLE001  # the catch-all
         session.output.talk(traceback.format_exc().rstrip())

@@ -4,6 +4,7 @@ Owns: the envelope, the two streams, colour. Does not own: the words (commands, 
 app-stdout-is-data.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -18,6 +19,10 @@ _STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
 
 # Everything a terminal could take for a command, but not line feeds and tabs.
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+class OutputLostError(Exception):
+    """Standard output takes nothing, as on a full disk: whoever asked for the data must not think it is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +87,9 @@ class Output:
         self.talk(f"{self.styled('warning:', 'bold', 'yellow', stream=sys.stderr)} {printable(text)}")
 
     def talk(self, text: str) -> None:
-        """Write a line to stderr."""
-        print(text, file=sys.stderr, flush=True)
+        """Write a line to stderr; where nobody can take it, the exit code still says how it went."""
+        with contextlib.suppress(OSError):
+            print(text, file=sys.stderr, flush=True)
 
     def styled(self, text: str, *styles: str, stream: TextIO | None = None) -> str:
         """Return `text` with colour where `stream` (stdout unless told) shows it."""
@@ -112,8 +118,13 @@ class Output:
 
     def _write(self, text: str) -> None:
         stream = self._data or sys.stdout
-        stream.write(text if text.endswith("\n") else text + "\n")
-        stream.flush()
+        try:
+            stream.write(text if text.endswith("\n") else text + "\n")
+            stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputLostError(f"standard output cannot be written: {error.strerror or error}") from error
 
 
 def printable(text: str) -> str:

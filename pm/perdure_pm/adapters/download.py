@@ -130,7 +130,8 @@ def _retried(action: Callable[[], Answer]) -> Answer:
 
 def _read_page(page: str, network: Network) -> tuple[str, dict[str, str]]:
     """Return where an index's page really lies, and the addresses on it by file name."""
-    request = _request(page, network)
+    with _explained(page):
+        request = _request(page, network)
     request.add_header("Accept", "application/vnd.pypi.simple.v1+json, text/html;q=0.5")
     with _explained(page), _opener(network).open(request, timeout=TIMEOUT_SECONDS) as answer:
         is_json = answer.headers.get_content_type().endswith("json")

@@ -16,6 +16,7 @@ from typing import NoReturn
 import click
 
 from perdure_pm import __version__
+from perdure_pm.adapters.streams import open_descriptors
 from perdure_pm.cli.completions import completions
 from perdure_pm.cli.configuration import config
 from perdure_pm.cli.environment import env, path, run
@@ -182,12 +183,8 @@ def _internal_fault(error: Exception, environ: Mapping[str, str]) -> InternalFau
 
 
 def _open_streams() -> None:
-    """Have descriptors 0 to 2 open, so that no file of ours gets such a number, and paths come out as they are."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
+    """Have descriptors 0 to 2 open, and paths come out as they are."""
+    open_descriptors()
     if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
         utf_8 = sys.stdout.encoding.lower().replace("-", "") == "utf8"
         sys.stdout.reconfigure(errors="surrogateescape" if utf_8 else "backslashreplace")

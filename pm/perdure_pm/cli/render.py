@@ -1,7 +1,7 @@
 """How answers and errors are written.
 
-Owns: the JSON envelope, the words for people, and a standard output that is closed, full or gone. Does not own: what is
-answered. Keeps: cli-one-object: with JSON asked for, standard output is one object, whatever happened.
+Owns: the JSON envelope and the words for people. Does not own: what is answered, nor streams that are closed or full
+(adapters.streams). Keeps: cli-one-object: with JSON asked for, standard output is one object, whatever happened.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perdure_pm.cli.session import PROGRAM, Session, is_terminal
-from perdure_pm.model.errors import EXIT_FAILED, PerdureError
+from perdure_pm.adapters import streams
+from perdure_pm.cli.session import PROGRAM, Session, is_terminal, own_home
+from perdure_pm.model.errors import PerdureError
 from perdure_pm.store.layout import Layout
 from perdure_pm.wire import status_of
 
@@ -44,8 +45,10 @@ def write_answer(session: Session, answer: Answer) -> int:
     for notice in answer.notices:
         write_talk(session, "notice", notice)
     if session.json:
-        return _write(_envelope(session, answer.status, answer.exit_code, dict(answer.data), []), answer.exit_code)
-    return _write(answer.text, answer.exit_code)
+        return streams.write_data(
+            _envelope(session, answer.status, answer.exit_code, dict(answer.data), []), answer.exit_code
+        )
+    return streams.write_data(answer.text, answer.exit_code)
 
 
 def write_error(session: Session, error: PerdureError, exit_code: int | None = None) -> int:
@@ -54,9 +57,9 @@ def write_error(session: Session, error: PerdureError, exit_code: int | None = N
     told = {**error.to_json(), "hint": true_hint(error.hint, session)}
     status = "refused" if status_of(error) == "refused" else "failed"
     if session.json:
-        return _write(_envelope(session, status, code, {}, [told]), code)
+        return streams.write_data(_envelope(session, status, code, {}, [told]), code)
     if _events(session):
-        _talk(json.dumps({"event": "error", **told}, default=str))
+        streams.write_talk(json.dumps({"event": "error", **told}, default=str))
         return code
     lines = [f"error: {error.summary}"]
     faults = error.context.get("faults")
@@ -68,16 +71,16 @@ def write_error(session: Session, error: PerdureError, exit_code: int | None = N
     lines.append(f"  state: {error.state}")
     if told["hint"]:
         lines.append(f"  try: {told['hint']}")
-    _talk("\n".join(lines))
+    streams.write_talk("\n".join(lines))
     return code
 
 
 def write_talk(session: Session, kind: str, message: str) -> None:
     """Write a line for people to standard error, or an event for programs."""
     if _events(session):
-        _talk(json.dumps({"event": kind, "message": message}))
+        streams.write_talk(json.dumps({"event": kind, "message": message}))
     else:
-        _talk(message if kind == "progress" else f"{kind}: {message}")
+        streams.write_talk(message if kind == "progress" else f"{kind}: {message}")
 
 
 def true_hint(hint: str | None, session: Session) -> str | None:
@@ -92,11 +95,17 @@ def true_hint(hint: str | None, session: Session) -> str | None:
 
 
 def spell_program(layout: Layout, environ: Mapping[str, str]) -> str:
-    """Return how this home's perdure-pm is called from a shell with these variables."""
+    """Return how perdure-pm is called for this home from a shell with these variables.
+
+    A home that was never installed has no launcher: then it is the one of the home that this runtime belongs to.
+    """
     launcher = layout.bin / PROGRAM
     folders = environ.get("PATH", "").split(os.pathsep)
     if not launcher.is_file():
-        return PROGRAM
+        other = own_home(sys.prefix)
+        if other is None or not (other / "bin" / PROGRAM).is_file():
+            return PROGRAM
+        return f"{shlex.quote(str(other / 'bin' / PROGRAM))} --home {shlex.quote(str(layout.home))}"
     first = next((folder for folder in folders if folder and os.path.isfile(os.path.join(folder, PROGRAM))), None)
     if first is not None and os.path.realpath(os.path.join(first, PROGRAM)) == os.path.realpath(launcher):
         return PROGRAM
@@ -145,35 +154,3 @@ def _events(session: Session) -> bool:
         return session.events
     except PerdureError:
         return session.flags.get("events") is True
-
-
-def _write(text: str, exit_code: int) -> int:
-    """Write data to standard output; a reader that went away is no failure, a full disk is."""
-    if sys.stdout is None or not text:
-        return exit_code
-    try:
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _silence()
-    except OSError as error:
-        _silence()
-        _talk(f"error: standard output cannot be written: {error.strerror or error}\n  state: unchanged")
-        return exit_code or EXIT_FAILED
-    return exit_code
-
-
-def _talk(text: str) -> None:
-    try:
-        if sys.stderr is not None:
-            sys.stderr.write(text + "\n")
-            sys.stderr.flush()
-    except OSError:
-        pass  # nobody is listening; the exit code still says it
-
-
-def _silence() -> None:
-    """Have the interpreter's own flush at exit go nowhere, where it would fail a second time."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)

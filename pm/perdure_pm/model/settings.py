@@ -248,7 +248,11 @@ def resolve(
 
 
 def network_of(values: Mapping[str, Value]) -> Network:
-    """Return how the network is reached, from resolved values."""
+    """Return how the network is reached, from resolved values; an index that is a path is a directory on this machine.
+
+    Raises:
+        UsageFault: an address is of no kind that can be reached.
+    """
 
     def text(name: str) -> str | None:
         value = values.get(name)
@@ -258,9 +262,23 @@ def network_of(values: Mapping[str, Value]) -> Network:
         value = text(name)
         return None if value is None else Path(value)
 
+    index, proxy = text("index-url"), text("proxy")
+    if index is not None and "://" not in index:
+        index = Path(index).as_uri()
+    # The values themselves are not repeated: they may hold a password.
+    if index is not None and not index.startswith(("http://", "https://", "file://")):
+        raise UsageFault(
+            "the index must be an http, https or file address, or a directory",
+            hint="--index-url https://HOST/simple, or PERDURE_INDEX_URL",
+        )
+    if proxy is not None and "://" not in proxy:
+        raise UsageFault(
+            "the proxy must be a URL with its scheme, such as http://",
+            hint="--proxy http://HOST:PORT, or PERDURE_PROXY",
+        )
     return Network(
-        index_url=text("index-url"),
-        proxy=text("proxy"),
+        index_url=index,
+        proxy=proxy,
         certificate=path("certificate"),
         wheelhouse=path("wheelhouse"),
         python_downloads=text("python-downloads"),

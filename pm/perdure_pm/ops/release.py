@@ -234,7 +234,14 @@ def _load_project(checkout: Path) -> dict[str, Any]:
 def _local_projects(checkout: Path) -> list[Path]:
     """Return the source trees that the lock takes from the checkout itself, the host's own first."""
     folders = {checkout}
-    for place in parse_local_sources((checkout / "uv.lock").read_text(encoding="utf-8")):
+    try:
+        places = parse_local_sources((checkout / "uv.lock").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigInvalid(
+            f"{checkout / 'uv.lock'} cannot be read: {error}",
+            hint="get the checkout back as it was released, or lock it again: uv lock",
+        ) from error
+    for place in places:
         folders.add((checkout / place).resolve())
     outside = [folder for folder in folders if folder != checkout and checkout.resolve() not in folder.parents]
     if outside and outside != [checkout.resolve()]:

@@ -98,14 +98,18 @@ def refuse_links(layout: Layout, path: Path) -> None:
     for part in parts:
         here /= part
         if part == ".." or os.path.islink(here):
-            raise damaged(path, f"{here} is a link, and PM makes none there")
+            raise damaged(
+                path,
+                f"{here} is a link, and PM makes none there",
+                hint=f"remove the link {here}, or put what it leads to in its place; then run the same command again",
+            )
 
 
-def damaged(path: Path, reason: str) -> IntegrityFault:
+def damaged(path: Path, reason: str, *, hint: str = "perdure-pm install") -> IntegrityFault:
     """Return the error for a file of PM's that is not what PM wrote."""
     return IntegrityFault(
         f"{path} is damaged: {reason}",
-        hint="perdure-pm install",
+        hint=hint,
         context={"path": str(path), "reason": reason},
         state="needs-recovery",
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from perdure_pm.cli.render import spell_program
 from perdure_pm.model.errors import EXIT_CODES, error_classes
 from perdure_pm.store.layout import Layout
 from tests.pm.command_line import CommandLine
@@ -208,6 +210,7 @@ def test_the_help_of_a_verb_explains_its_own_options_and_names_the_shared_ones(p
     )
 
 
+@pytest.mark.proves("cli-streams-survive")
 @pytest.mark.platforms("linux")
 @pytest.mark.parametrize(
     ("suffix", "exit_code", "said"),
@@ -237,6 +240,19 @@ def test_a_hint_spells_the_launcher_so_that_it_works_from_here(pm: CommandLine, 
     assert pm("run", "nope").err.splitlines()[-1].startswith("  try: HOME/bin/perdure-pm env ")
     on_path = {"PATH": f"{layout.bin}:/usr/bin"}
     assert pm("run", "nope", variables=on_path).err.splitlines()[-1].startswith("  try: perdure-pm env ")
+
+
+@pytest.mark.proves("cli-true-hints")
+def test_a_hint_for_a_home_without_a_launcher_names_the_one_that_was_used(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`A/bin/perdure-pm --home B status`, where B is empty."""
+    used = tmp_path / "used home"
+    (used / "bin").mkdir(parents=True)
+    monkeypatch.setattr("sys.prefix", str(used / "pm" / "runtimes" / "0123456789ab" / "venv"))
+    assert spell_program(layout, {}) == "perdure-pm"
+    (used / "bin" / "perdure-pm").write_text("", encoding="ascii")
+    assert shlex.split(spell_program(layout, {})) == [f"{used}/bin/perdure-pm", "--home", str(layout.home)]
 
 
 def test_no_colour_and_no_escape_reaches_a_pipe(pm: CommandLine, layout: Layout) -> None:

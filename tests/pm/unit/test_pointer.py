@@ -79,8 +79,9 @@ def test_a_link_on_the_way_is_refused_and_nothing_behind_it_is_touched(
     link.parent.mkdir(parents=True)
     link.symlink_to(target)
     before = snapshot(outside.home)
-    with pytest.raises(IntegrityFault):
+    with pytest.raises(IntegrityFault) as caught:
         load_pointer(layout, "default")
+    assert str(caught.value.hint).startswith(f"remove the link {link}"), "an install would refuse it too"
     with pytest.raises(IntegrityFault):
         save_pointer(LocalFilesystem(), layout, "default", "2-0123456789ab")
     assert snapshot(outside.home) == before

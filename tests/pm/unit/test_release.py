@@ -214,3 +214,10 @@ def test_a_member_project_that_is_no_toml_is_named(source: Path) -> None:
     (source / "clock" / "pyproject.toml").write_text("nonsense", encoding="utf-8")
     with pytest.raises(ConfigInvalid, match=r"clock/pyproject\.toml cannot be read"):
         digest_checkout(source)
+
+
+@pytest.mark.proves("release-digest")
+def test_a_lock_that_is_no_text_is_named(source: Path) -> None:
+    (source / "uv.lock").write_bytes(b"\xff")
+    with pytest.raises(ConfigInvalid, match=r"uv\.lock cannot be read"):
+        digest_checkout(source)

@@ -118,3 +118,18 @@ def test_the_network_is_made_of_its_settings() -> None:
 
 def test_foreign_variables_are_listed_and_not_resolved() -> None:
     assert {setting.name for setting in SETTINGS if setting.scope == FOREIGN}.isdisjoint(resolved({}, {}, {}))
+
+
+def test_an_index_that_is_a_path_is_a_directory_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert network_of(resolved({"index-url": "mirror dir"}, {}, {})).index_url == (tmp_path / "mirror dir").as_uri()
+
+
+@pytest.mark.parametrize(("name", "value"), [("index-url", "ftp://user:secret@x/y"), ("proxy", "user:secret@host:1")])
+def test_an_address_of_no_kind_that_can_be_reached_is_refused_without_repeating_it(name: str, value: str) -> None:
+    with pytest.raises(UsageFault) as caught:
+        network_of(resolved({name: value}, {}, {}))
+    assert "secret" not in f"{caught.value.summary}{caught.value.hint}"
+    assert f"--{name} " in str(caught.value.hint)
