@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -67,11 +68,18 @@ def test_a_plugin_for_a_host(
     text = f"{head}dependencies = {wanted}\n"
     (project / "pyproject.toml").write_text(text, encoding="utf-8")
     cache = ["--cache-dir", str(tmp_path / "cache")]
-    command = [home / "bin" / subject.start[0], *subject.start[1:]]
-    ours, bare, first, later = [], [], [], []
+    command: list[str | Path] = [home / "bin" / subject.start[0], *subject.start[1:]]
+    ours: list[float] = []
+    bare: list[float] = []
+    first: list[float] = []
+    later: list[float] = []
+
+    def add(turn: int) -> None:
+        there.pm("plugin", "add", f"{subject.plugin}>=0.0.{turn}").succeeded()
+
     for turn in range(TURNS + 1):
         # Another requirement each time, so that no earlier generation answers; the versions stay the same.
-        ours.append(timed(lambda n=turn: there.pm("plugin", "add", f"{subject.plugin}>=0.0.{n}").succeeded()))
+        ours.append(timed(partial(add, turn)))
         first.append(timed(lambda: run(command, there.environment)))
         later.append(min(timed(lambda: run(command, there.environment)) for _ in range(4)))
         bare.append(timed(lambda: build_bare(uv, project, cache, subject.start, there.environment)))

@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,7 @@ def there(workshop: Workshop, wheels: Path, tmp_path: Path) -> Iterator[Bench]:
     LocalFilesystem().remove_tree(layout.home)
 
 
-def init(bench: Bench, source: str, **arguments: object) -> Outcome:
+def init(bench: Bench, source: str, **arguments: Any) -> Outcome:
     return bench.call("host-init", source=source, **arguments)
 
 
