@@ -130,17 +130,9 @@ class Bootstrap:
                 hint="unset PERDURE_DRY_RUN",
             )
         check_home(self.layout)
-        runtime = self._ensure_runtime()
-        command: list[str | Path] = [
-            runtime.python,
-            "-I",
-            runtime.entry,
-            "install",
-            "--checkout",
-            self.source,
-            "--json",
-        ]
-        installed = self._run(command, INSTALL_SECONDS)
+        installed = self._install_app()
+        if installed.returncode != 0 and not runtimes.is_current(self.layout):
+            installed = self._install_app()  # an uninstall that it waited for took PM's runtime away under it
         try:
             answer = json.loads(installed.stdout)
         except ValueError:
@@ -234,6 +226,12 @@ class Bootstrap:
         self._hand_over(runtime, arguments)
 
     # steps
+
+    def _install_app(self) -> Completed:
+        """Run the install of the app from this checkout, in a runtime that is built first where it must be."""
+        runtime = self._ensure_runtime()
+        command = [runtime.python, "-I", runtime.entry, "install", "--checkout", self.source, "--json"]
+        return self._run(command, INSTALL_SECONDS)
 
     def _ensure_runtime(self) -> runtimes.Runtime:
         found = runtimes.find_usable_runtime(self.layout, source=self.source, python=self.python)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.adapters.mutex import held
+from perdure_pm.store.layout import Layout
 from tests.system.machine import (
     Installation,
     copy_home,
@@ -84,6 +88,24 @@ def test_up_survives_streams_that_are_closed_or_full(own: Installation, suffix: 
     command = shlex.join(str(word) for word in [*own.bootstrap_command(), "up"])
     answer = own.run(["sh", "-c", f"{command} {suffix}"])
     assert (answer.code, answer.err) == (exit_code, said)
+
+
+@pytest.mark.proves("system-up-unchanged")
+def test_up_that_waited_for_an_uninstall_starts_anew(own: Installation) -> None:
+    """It had found PM's runtime sound, and its worker found it gone."""
+    layout = Layout(own.home)
+    command = [str(word) for word in [*own.bootstrap_command(), "up", "--json", "--offline"]]
+    with held(layout, "uninstall"):
+        waiting = subprocess.Popen(
+            command, env=dict(own.environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert waiting.stderr is not None
+        assert any("waiting for another operation" in line for line in waiting.stderr)
+        for path in (layout.pm, layout.store, layout.bin, layout.profile("default").parent):
+            LocalFilesystem().remove_tree(path)
+    out, _ = waiting.communicate(timeout=240)
+    assert json.loads(out)["status"] == "ok", out
+    own.perdure("--version").succeeded()
 
 
 @pytest.mark.proves("system-up-unchanged")

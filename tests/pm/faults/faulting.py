@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from perdure_pm.adapters.filesystem import LocalFilesystem, explain
 
@@ -108,6 +109,12 @@ class FaultingFilesystem:
         return 0 if full else self._inner.free_bytes(path)
 
     # faults
+
+    def die(self) -> NoReturn:
+        """Have the process dead from here on, between two effects."""
+        self._fault = Fault(kind=STOP, at=0)
+        self.happened = True
+        raise Stopped
 
     def _do(self, name: str, path: Path, effect: Callable[[], None], *, kept: Path | None = None) -> None:
         fault = self._fault
