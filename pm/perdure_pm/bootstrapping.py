@@ -230,8 +230,8 @@ class Bootstrap:
     def _install_app(self) -> Completed:
         """Run the install of the app from this checkout, in a runtime that is built first where it must be."""
         runtime = self._ensure_runtime()
-        command = [runtime.python, "-I", runtime.entry, "install", "--checkout", self.source, "--json"]
-        return self._run(command, INSTALL_SECONDS)
+        command: list[str | Path] = [runtime.python, "-I", runtime.entry]
+        return self._run([*command, "install", "--checkout", self.source, "--json"], INSTALL_SECONDS)
 
     def _ensure_runtime(self) -> runtimes.Runtime:
         found = runtimes.find_usable_runtime(self.layout, source=self.source, python=self.python)
