@@ -1,6 +1,6 @@
 """Run under a candidate's interpreter: imports what plugins declare, then starts the host's command, in one process.
 
-Owns: the order and the report. Does not own: what is declared (ops.publish writes the request) and the verdict.
+Owns: the order and the report. Does not own: what is declared (ops.verify writes the request) and the verdict.
 Standard library only: it runs inside any host's environment.
 """
 

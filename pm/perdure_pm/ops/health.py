@@ -1,6 +1,6 @@
 """What shows that a host works: more than a version call, which says nothing about plugins.
 
-Owns: the table of better checks for known hosts, and the choice. Does not own: running one (ops.publish).
+Owns: the table of better checks for known hosts, and the choice. Does not own: running one (ops.verify).
 
 Each check was tried with the host it is for: it loads the plugins the way the host does, ends by itself, and needs no
 network and no state. `host.health` in config.yaml overrides it.

@@ -12,8 +12,9 @@ from typing import Any
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.ops.arguments import read_duration, read_text, read_texts
 from perdure_pm.ops.context import Context, Outcome
-from perdure_pm.ops.publish import Change, publish
+from perdure_pm.ops.publish import publish
 from perdure_pm.ops.release import require_checkout
+from perdure_pm.ops.wanted import Change
 
 
 def install(context: Context, arguments: Mapping[str, Any]) -> Outcome:

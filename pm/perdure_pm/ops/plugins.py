@@ -12,7 +12,8 @@ from perdure_pm.model.errors import UsageFault
 from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.arguments import read_duration, read_texts
 from perdure_pm.ops.context import Context, Outcome
-from perdure_pm.ops.publish import Change, publish
+from perdure_pm.ops.publish import publish
+from perdure_pm.ops.wanted import Change
 
 
 def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:

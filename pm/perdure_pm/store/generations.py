@@ -1,6 +1,6 @@
 """Generations on the disk: which there are, and what their files say.
 
-Owns: reading record.json, boot.json and files.json with distrust. Does not own: building and sealing (ops.publish).
+Owns: reading record.json, boot.json and files.json with distrust. Does not own: building and sealing (ops.candidate).
 Keeps: no record names a path outside the home; links are refused; what is damaged is named and never taken for absent
 by a reader that needs it.
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from perdure_pm.model.errors import IntegrityFault, NothingInstalled, UsageFault
+from perdure_pm.model.errors import IntegrityFault, NothingInstalled, PerdureError, UsageFault
 from perdure_pm.model.identity import parse_generation_number
 from perdure_pm.store.inventory import FILE_NAME, Inventory, load_inventory
 from perdure_pm.store.layout import Layout, environment_python, environment_scripts
@@ -264,3 +264,11 @@ def _is_inside(relative: str) -> bool:
     return (
         bool(path.parts) and not path.is_absolute() and ".." not in path.parts and not {"\\", ":", "\0"} & set(relative)
     )
+
+
+def known_inventory(layout: Layout, generation: Generation) -> Inventory:
+    """Return a sealed generation's inventory; an empty one where it cannot be read, which only costs time."""
+    try:
+        return load_files(layout, generation.identity)
+    except PerdureError:
+        return Inventory({}, {})

@@ -1,0 +1,199 @@
+"""A candidate: a generation from its first file to its seal, at its final path, where nothing points.
+
+Owns: what lies in it (environment, lock, boot.json, record), the seal, and its removal where it is not wanted after
+all. Does not own: the environment's making (build), the verdict on it (verify), nor the commit (publish). Keeps:
+pm-sealed-before-selected.
+"""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import json
+import stat
+from pathlib import Path
+
+from perdure_pm.adapters.interpreter import target_name
+from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.config import HomeConfig
+from perdure_pm.model.errors import BuildFailed, HealthCheckFailed, PerdureError
+from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.ops.build import build_environment
+from perdure_pm.ops.context import Context
+from perdure_pm.ops.packages_of import resolved_versions
+from perdure_pm.ops.recovery import is_selected
+from perdure_pm.ops.release import COMMAND_GROUPS, PLUGIN_GROUP, Plugin, read_commands
+from perdure_pm.ops.resolve import Resolution
+from perdure_pm.ops.wanted import Wanted
+from perdure_pm.store.generations import Generation, known_inventory
+from perdure_pm.store.inventory import FILE_NAME, Inventory, find_known_files, find_site_packages, take_inventory
+from perdure_pm.store.layout import environment_scripts
+
+RECORD_SCHEMA = 1
+BOOT_SCHEMA = 1
+
+
+def build_candidate(
+    context: Context,
+    uv: Uv,
+    wanted: Wanted,
+    resolution: Resolution,
+    identity: str,
+    current: Generation | None,
+    build: tuple[str, ...],
+) -> Inventory:
+    """Have the generation's environment, boot file and lease at its path; return the environment's inventory."""
+    filesystem, path = context.filesystem, context.layout.generation(identity)
+    filesystem.make_directories(path)
+    context.reporter.progress("build", f"building generation {identity}")
+    known = None if current is None else find_known_files(current.path, known_inventory(context.layout, current))
+    inventory = build_environment(
+        uv,
+        filesystem,
+        environment=path / "venv",
+        python=wanted.interpreter.path,
+        requirements=resolution.requirements,
+        wheels=wanted.wheels(),
+        base=None if current is None else current.environment,
+        known=known,
+        lease=True,
+        build=build,
+    )
+    _require_packages(wanted, resolution, path / "venv")
+    filesystem.write_durable(path / "uv.lock", resolution.lock.encode())
+    host = {"name": wanted.release.name, "version": wanted.release.version}
+    plugins = [plugin.to_json() for plugin in _find_plugins(wanted, path / "venv")]
+    boot = {"schema": BOOT_SCHEMA, "generation": identity, "host": host, "plugins": plugins}
+    filesystem.write_durable(path / "boot.json", json.dumps(boot, indent=1).encode())
+    filesystem.write_durable(path / "lease", b"")
+    return inventory
+
+
+def find_commands(context: Context, config: HomeConfig, wanted: Wanted, identity: str) -> list[str]:
+    """Return the host's commands: those that the configuration names, else all that its distribution declares.
+
+    Raises:
+        HealthCheckFailed: the host has no command, or none of a configured name.
+    """
+    environment = context.layout.generation(identity) / "venv"
+    commands = list(config.host_commands or wanted.release.commands) or sorted(
+        read_commands(environment, wanted.release.name)
+    )
+    missing = [name for name in commands if not (environment_scripts(environment) / name).is_file()]
+    if missing or not commands:
+        raise HealthCheckFailed(
+            f"{wanted.release.name} {wanted.release.version} has no command {missing[0] if missing else 'at all'}",
+            hint="perdure-pm config set host.commands NAME",
+            context={"missing": missing},
+        )
+    return commands
+
+
+def seal_candidate(
+    context: Context,
+    uv: Uv,
+    wanted: Wanted,
+    resolution: Resolution,
+    identity: str,
+    inventory: Inventory,
+    commands: list[str],
+) -> None:
+    """Have everything on the disk, then the record that says so."""
+    filesystem, path = context.filesystem, context.layout.generation(identity)
+    context.reporter.progress("seal", "flushing to the disk")
+    inside = {f"venv/{name}": entry for name, entry in inventory.files.items()}
+    links = {f"venv/{name}": target for name, target in inventory.links.items()}
+    beside = take_inventory(path, skip="venv")
+    whole = Inventory({**inside, **beside.files}, {**links, **beside.links})
+    filesystem.write_durable(path / FILE_NAME, whole.to_bytes())
+    filesystem.make_read_only(path)
+    path.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR)  # the record is still to come
+    filesystem.flush(path)
+    boot = json.loads((path / "boot.json").read_bytes())
+    record = {
+        "schema": RECORD_SCHEMA,
+        "id": identity,
+        "number": int(identity.partition("-")[0]),
+        "inputs": wanted.inputs(),
+        "inputs_digest": wanted.digest(),
+        "created": context.clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "profile": context.profile,
+        "host": {
+            **boot["host"],
+            "source": wanted.release.source,
+            "release": wanted.release.digest,
+            "commands": commands,
+        },
+        "interpreter": wanted.interpreter.to_json(),
+        "target": target_name(),
+        "uv": uv.binary.parent.name,
+        "packages": _packages(path / "venv"),
+        "plugins": boot["plugins"],
+        "selection": list(wanted.selection.entries),
+        "requirements": resolution.requirements,
+        "lock": resolution.lock,
+        "wheels": [
+            {
+                "file": wheel.path.name,
+                "sha256": wheel.sha256,
+                "path": wheel.path.relative_to(context.layout.home).as_posix(),
+            }
+            for wheel in wanted.wheels()
+        ],
+    }
+    filesystem.write_durable(path / "record.json", json.dumps(record, indent=1).encode(), mode=0o444)
+    filesystem.make_read_only(path)
+
+
+def drop_candidate(context: Context, identity: str, sealed: Generation | None) -> None:
+    """Have nothing left of what was built for nothing; what answers already, or is selected, stays."""
+    if sealed is None and not is_selected(context, identity):
+        with contextlib.suppress(PerdureError):  # then `collect` removes it; the error on its way says more
+            context.filesystem.remove_tree(context.layout.generation(identity))
+
+
+def _require_packages(wanted: Wanted, resolution: Resolution, environment: Path) -> None:
+    """Fail where a package that was resolved, or a plugin that is wanted, is not there: uv's exit code is no proof."""
+    there = {package["name"] for package in _packages(environment)}
+    expected = {*resolved_versions(wanted.wheels(), resolution, wanted.interpreter), *wanted.selection.names()}
+    missing = sorted({normalise_distribution(name) for name in expected} - there)
+    if missing:
+        raise BuildFailed(
+            f"uv said that everything is installed, and {', '.join(missing)} is not there",
+            context={"missing": missing},
+        )
+
+
+def _find_plugins(wanted: Wanted, environment: Path) -> list[Plugin]:
+    """Return the entries that the selected distributions declare for the host, in the selection's order."""
+    bundled = {plugin.distribution: plugin for plugin in wanted.selection.bundled}
+    installed = {
+        normalise_distribution(info.name.partition("-")[0]): info
+        for info in find_site_packages(environment).glob("*.dist-info")
+    }
+    found: list[Plugin] = []
+    for name in wanted.selection.names():
+        if name in bundled:
+            found.append(bundled[name])
+            continue
+        info = installed.get(name)
+        entries = configparser.ConfigParser(delimiters=("=",), interpolation=None)
+        entries.optionxform = str  # type: ignore[assignment,method-assign]  # names of plugins keep their case
+        if info is not None and (info / "entry_points.txt").is_file():
+            entries.read_string((info / "entry_points.txt").read_text(encoding="utf-8"))
+        version = info.name.removesuffix(".dist-info").partition("-")[2] if info is not None else ""
+        found += [
+            # What stands in brackets are extras, which older wheels named there.
+            Plugin(name=key, distribution=name, version=version, entry=value.partition("[")[0].strip())
+            for group in entries.sections()
+            if (group == PLUGIN_GROUP if wanted.release.plugins else group not in COMMAND_GROUPS)
+            for key, value in entries.items(group)
+        ]
+    return found
+
+
+def _packages(environment: Path) -> list[dict[str, str]]:
+    names = sorted(info.name.removesuffix(".dist-info") for info in find_site_packages(environment).glob("*.dist-info"))
+    return [
+        {"name": normalise_distribution(name.partition("-")[0]), "version": name.partition("-")[2]} for name in names
+    ]

@@ -1,0 +1,47 @@
+"""Room for a generation: asked for before anything is fetched, and explained where it ran out on the way.
+
+Owns: the estimate, at worst, without hard links. Does not own: what frees space (collect).
+"""
+
+from __future__ import annotations
+
+from perdure_pm.model.errors import NoSpace
+from perdure_pm.ops.context import Context
+from perdure_pm.store.generations import Generation, current_generation, known_inventory
+
+LEAST_BYTES = 200 * 1024 * 1024
+"""What a generation of our app may take at worst, where none tells better."""
+
+
+def require_space(context: Context, current: Generation | None) -> None:
+    """Refuse when a generation like the current one would not fit, were every file a copy."""
+    needed = _needed_bytes(context, current)
+    free = context.filesystem.free_bytes(context.layout.home)
+    if free < needed:
+        raise NoSpace(
+            f"{context.layout.home} has {free} bytes free; a new generation may need {needed}",
+            hint="free some space on that filesystem, then run the same command again",
+            context={"path": str(context.layout.home), "free": free, "needed": needed},
+        )
+
+
+def explain_space(context: Context, fault: NoSpace) -> NoSpace:
+    """Return the error for space that ran out on the way, with the path and the bytes that are needed."""
+    if "needed" in fault.context:
+        return fault
+    home = context.layout.home
+    free = context.filesystem.free_bytes(home)
+    needed = _needed_bytes(context, current_generation(context.layout, context.profile))
+    return NoSpace(
+        f"{fault.summary}; {home} has {free} bytes free now, and a new generation may need {needed}",
+        hint=fault.hint,
+        context={"path": str(home), **fault.context, "free": free, "needed": needed},
+    )
+
+
+def _needed_bytes(context: Context, current: Generation | None) -> int:
+    """Return what a new generation may take at worst."""
+    if current is None:
+        return LEAST_BYTES
+    with_files = sum(entry.size for entry in known_inventory(context.layout, current).files.values())
+    return max(LEAST_BYTES, int(with_files * 1.2))

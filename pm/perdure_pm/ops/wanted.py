@@ -1,0 +1,108 @@
+"""What a publication is to bring about: what a verb asks, joined with the intent.
+
+Owns: the inputs that determine a generation, their digest, and which generation answers them already. Does not own:
+reading the intent (intent), resolving or building. Keeps: pm-same-inputs-noop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, target_name
+from perdure_pm.ops.build import Wheel
+from perdure_pm.ops.context import Context
+from perdure_pm.ops.host import require_python
+from perdure_pm.ops.intent import Intent
+from perdure_pm.ops.release import Release, require_extras
+from perdure_pm.ops.runtime import find_interpreter, is_still
+from perdure_pm.ops.selection import Selection, parse_selection
+from perdure_pm.ops.soundness import find_damage
+from perdure_pm.store.generations import Generation, list_generations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a verb asks of a publication."""
+
+    operation: str
+    checkout: str | None = None
+    """The host's source tree, where it is to change."""
+    plugins: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
+    """What becomes of the profile's plugins; None leaves them."""
+    extras: tuple[str, ...] = ()
+    """Extras of the host that join those which are wanted already."""
+    upgrade: bool = False
+    """Whether versions that still fit are looked up anew."""
+    confirm_within: timedelta | None = None
+    """How long the new generation is on trial."""
+    expected: str | None = None
+    """The digest of the profile's config.yaml that the caller saw, if that matters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Everything that determines what a generation holds."""
+
+    release: Release
+    extras: tuple[str, ...]
+    """The host's extras, sorted."""
+    selection: Selection
+    interpreter: Interpreter
+
+    def inputs(self) -> dict[str, Any]:
+        """Return the inputs as JSON; equal inputs mean an equal generation."""
+        return {
+            "release": self.release.digest,
+            "extras": list(self.extras),
+            "plugins": list(self.selection.entries),
+            "interpreter": self.interpreter.to_json(),
+            "target": target_name(),
+        }
+
+    def digest(self) -> str:
+        """Return the inputs' sha256 in hex."""
+        return hashlib.sha256(json.dumps(self.inputs(), sort_keys=True).encode()).hexdigest()
+
+    def wheels(self) -> list[Wheel]:
+        """Return the release's wheels without the bundled plugins that are not selected."""
+        selected = {plugin.distribution for plugin in self.selection.bundled}
+        bundle = {plugin.distribution for plugin in self.release.plugins}
+        return [wheel for wheel in self.release.wheels if wheel.distribution not in bundle - selected]
+
+
+def want(release: Release, intent: Intent, change: Change, interpreter: Interpreter) -> Wanted:
+    """Return what is wanted: the intent's plugins (the whole bundle where it names none), as `change` leaves them."""
+    require_python(release, interpreter)
+    entries = intent.plugins
+    if change.plugins is not None:
+        entries = change.plugins(parse_selection(release, entries).entries)
+    extras = tuple(sorted({*intent.home.host_extras, *change.extras}))
+    require_extras(release, extras)
+    selection = parse_selection(release, entries)
+    return Wanted(release=release, extras=extras, selection=selection, interpreter=interpreter)
+
+
+def find_base(context: Context, current: Generation | None) -> Interpreter | None:
+    """Return the interpreter to build on: the one that was asked for, else the one that runs now, else PM's own.
+
+    The one that runs now stays, so that a change of plugins is not a change of interpreter too.
+    """
+    if context.python is None and current is not None and is_still(current.record["interpreter"]):
+        return interpreter_from_json(current.record["interpreter"])
+    return find_interpreter(context.layout, context.environ, context.python)
+
+
+def answers(context: Context, generation: Generation, wanted: Wanted) -> bool:
+    """Return whether a generation is what is wanted, and undamaged."""
+    return generation.record["inputs_digest"] == wanted.digest() and not find_damage(context.layout, generation)
+
+
+def find_sealed(context: Context, wanted: Wanted) -> Generation | None:
+    """Return the newest sealed, sound generation with the wanted inputs: another profile's, or an earlier one's."""
+    generations, _ = list_generations(context.layout)
+    return next((found for found in generations if answers(context, found, wanted)), None)
