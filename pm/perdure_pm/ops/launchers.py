@@ -39,6 +39,11 @@ def write_host_launchers(
         _write(filesystem, layout, command, text.replace(line, _settings(environment or {})))
 
 
+def has_launcher(layout: Layout, command: str) -> bool:
+    """Return whether there is a launcher of that name."""
+    return _place(layout, command).is_file()
+
+
 def _settings(environment: Mapping[str, str]) -> str:
     """Return the lines of a launcher that set variables."""
     if sys.platform == "win32":
@@ -59,7 +64,7 @@ def write_command_launcher(filesystem: ports.Filesystem, layout: Layout, name: s
 
 
 def _write(filesystem: ports.Filesystem, layout: Layout, name: str, text: str) -> None:
-    path = layout.bin / (name + (".cmd" if sys.platform == "win32" else ""))
+    path = _place(layout, name)
     data = text.encode()
     # An unchanged launcher keeps its bytes and its inode: a shell may be reading it.
     if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
@@ -68,6 +73,10 @@ def _write(filesystem: ports.Filesystem, layout: Layout, name: str, text: str) -
     if path.is_symlink():
         filesystem.remove_tree(path)  # the link; what it leads to is not PM's to write
     filesystem.write_durable(path, data, mode=0o755)
+
+
+def _place(layout: Layout, name: str) -> Path:
+    return layout.bin / (name + (".cmd" if sys.platform == "win32" else ""))
 
 
 def _template(kind: str) -> str:

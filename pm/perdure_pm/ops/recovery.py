@@ -13,11 +13,12 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from perdure_pm.model.errors import IntegrityFault, PerdureError
+from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, PerdureError
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.intent import finish_pending
-from perdure_pm.ops.launchers import write_host_launchers
-from perdure_pm.store.generations import current_generation
+from perdure_pm.ops.launchers import has_launcher, write_host_launchers
+from perdure_pm.store.config import load_home_config
+from perdure_pm.store.generations import Generation, current_generation
 from perdure_pm.store.history import Selection, append_selection, load_history
 from perdure_pm.store.pointer import load_pointer, save_pointer
 from perdure_pm.store.trial import Trial, clear_trial, load_trial, save_trial
@@ -89,8 +90,21 @@ def recover(context: Context) -> Notices:
     notices = finish_pending(context)
     current = current_generation(layout, profile)
     if current is not None:
-        write_host_launchers(filesystem, layout, list(current.record["host"]["commands"]))
+        follow_commands(context, current)
     return notices
+
+
+def follow_commands(context: Context, generation: Generation) -> None:
+    """Have a launcher for each command of a generation's host, with the variables that config.yaml sets.
+
+    Where config.yaml has faults nobody knows the variables: launchers that are there stay as they are.
+    """
+    layout, commands = context.layout, list(generation.record["host"]["commands"])
+    try:
+        variables = load_home_config(layout).host_environment
+    except ConfigInvalid:
+        commands, variables = [name for name in commands if not has_launcher(layout, name)], {}
+    write_host_launchers(context.filesystem, layout, commands, variables)
 
 
 def _mend_history(context: Context) -> None:

@@ -14,9 +14,8 @@ from perdure_pm.model.errors import ConfigInvalid, NothingInstalled, UsageFault
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.intent import align_profile, finish_pending
-from perdure_pm.ops.launchers import write_host_launchers
 from perdure_pm.ops.obligations import find_obligations
-from perdure_pm.ops.recovery import commit, recover, tidy
+from perdure_pm.ops.recovery import commit, follow_commands, recover, tidy
 from perdure_pm.ops.soundness import ensure_read_only, require_sound
 from perdure_pm.store.generations import Generation, current_generation, find_generation, load_generation
 from perdure_pm.store.history import Selection, append_selection, find_previous, load_history
@@ -71,7 +70,7 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
     said = tidy(
         lambda: clear_trial(context.filesystem, layout, context.profile),
         lambda: append_selection(context.filesystem, layout, context.profile, selection),
-        lambda: write_host_launchers(context.filesystem, layout, list(target.record["host"]["commands"])),
+        lambda: follow_commands(context, target),
         lambda: finish_pending(context),
         lambda: find_obligations(context),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -184,6 +185,32 @@ def test_a_variable_reaches_the_host_as_it_was_given(there: Bench, value: str) -
     there.call("install")
     assert says(there)["variable"] == value
     assert sorted(path.name for path in there.layout.bin.iterdir()) == ["guest", "perdure-pm"]
+
+
+@pytest.mark.proves("pm-host-variables")
+def test_a_variable_of_the_host_outlives_every_operation(there: Bench) -> None:
+    init(there, "guest", environment={"GUEST": "kept"}, commands=["guest"])
+    there.call("install")
+    first = there.current.identity
+
+    def stays(operation: str, **arguments: object) -> None:
+        with contextlib.suppress(PerdureError):
+            there.call(operation, there.context(on_stage=lambda stage: read.append(launcher.read_bytes())), **arguments)
+        assert set(read) == {as_written}, operation
+        assert says(there)["variable"] == "kept", operation
+
+    launcher = there.layout.bin / "guest"
+    as_written = launcher.read_bytes()
+    read = [as_written]
+    stays("plugin-add", requirements=["hat"])
+    stays("plugin-add", requirements=["bad"])
+    stays("rollback", to=first)
+    stays("rollback")
+    stays("plugin-remove", names=["hat"])
+    stays("collect")
+    there.layout.config.write_text("host: [\n", encoding="utf-8")
+    stays("rollback")
+    stays("install")
 
 
 def test_what_is_installed_beside_the_host_is_there_and_is_no_plugin(there: Bench) -> None:
