@@ -28,6 +28,9 @@ def host() -> None:
     "--command", "commands", multiple=True, metavar="NAME", help="A command that gets a launcher; by default all."
 )
 @click.option("--with", "beside", multiple=True, metavar="REQUIREMENT", help="Installed with the host, and no plugin.")
+@click.option(
+    "--plugin-group", "groups", multiple=True, metavar="GROUP", help="An entry-point group of plugins; by default all."
+)
 @click.option("--health", metavar="ARGUMENTS", help="Arguments of the first command that show whether the host works.")
 @click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable that the launchers set.")
 @click.pass_obj
@@ -36,6 +39,7 @@ def host_init(
     source: str,
     commands: tuple[str, ...],
     beside: tuple[str, ...],
+    groups: tuple[str, ...],
     health: str | None,
     variables: tuple[str, ...],
 ) -> Answer:
@@ -54,6 +58,7 @@ def host_init(
         "source": source,
         "with": list(beside),
         "commands": list(commands),
+        "plugin-groups": list(groups),
         "health": health,
         "environment": environment,
         "replace": session.yes,
@@ -81,6 +86,7 @@ def host_show(session: Session) -> Answer:
         "source": config.host_requirement or config.host_wheel or config.host_checkout,
         "with": list(config.host_with),
         "commands": list(config.host_commands or record.get("commands", ())),
+        "plugin-groups": list(config.host_plugin_groups),
         "health": config.host_health,
         "environment": dict(config.host_environment),
         "version": record.get("version"),

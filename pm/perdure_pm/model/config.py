@@ -60,6 +60,11 @@ HOME_KEYS: tuple[Key, ...] = (
     Key(name="host.wheel", kind="path", meaning="the wheel that the host is installed from"),
     Key(name="host.with", kind="requirements", meaning="what is installed with the host and is no plugin"),
     Key(name="host.commands", kind="names", meaning="the commands that get a launcher; by default all of the host's"),
+    Key(
+        name="host.plugin-groups",
+        kind="names",
+        meaning="the entry-point groups that the host loads plugins from; by default all that a plugin declares",
+    ),
     Key(name="host.health", kind="text", meaning="the arguments of the first command that show whether the host works"),
     Key(name="host.environment", kind="variables", meaning="variables that the host's launchers set"),
     Key(name="host.checkout", kind="path", meaning="the source tree that the host is built from"),
@@ -135,6 +140,8 @@ class HomeConfig:
     host_wheel: str | None = None
     host_with: tuple[str, ...] = ()
     host_commands: tuple[str, ...] = ()
+    host_plugin_groups: tuple[str, ...] = ()
+    """The only entry-point groups that count, where it names any."""
     host_health: str | None = None
     host_environment: Mapping[str, str] = field(default_factory=dict)
     lazy: bool = True
@@ -176,6 +183,7 @@ def parse_home_config(document: Document) -> HomeConfig:
         host_wheel=_text(found.get("host.wheel")),
         host_with=_texts(found.get("host.with")),
         host_commands=_texts(found.get("host.commands")),
+        host_plugin_groups=_texts(found.get("host.plugin-groups")),
         host_health=_text(found.get("host.health")),
         host_environment=dict(environment) if isinstance(environment, dict) else {},
         lazy=lazy is True,

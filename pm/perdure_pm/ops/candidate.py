@@ -7,7 +7,6 @@ pm-sealed-before-selected.
 
 from __future__ import annotations
 
-import configparser
 import contextlib
 import json
 import stat
@@ -20,9 +19,10 @@ from perdure_pm.model.errors import BuildFailed, HealthCheckFailed, PerdureError
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.ops.build import build_environment
 from perdure_pm.ops.context import Context
+from perdure_pm.ops.declared import read_commands, read_entries
 from perdure_pm.ops.packages_of import resolved_versions
 from perdure_pm.ops.recovery import is_selected
-from perdure_pm.ops.release import COMMAND_GROUPS, PLUGIN_GROUP, Plugin, read_commands
+from perdure_pm.ops.release import Plugin
 from perdure_pm.ops.resolve import Resolution
 from perdure_pm.ops.wanted import Wanted
 from perdure_pm.store.generations import Generation, known_inventory
@@ -40,7 +40,7 @@ def build_candidate(
     resolution: Resolution,
     identity: str,
     current: Generation | None,
-    build: tuple[str, ...],
+    config: HomeConfig,
 ) -> Inventory:
     """Have the generation's environment, boot file and lease at its path; return the environment's inventory."""
     filesystem, path = context.filesystem, context.layout.generation(identity)
@@ -57,12 +57,12 @@ def build_candidate(
         base=None if current is None else current.environment,
         known=known,
         lease=True,
-        build=build,
+        build=config.build,
     )
     _require_packages(wanted, resolution, path / "venv")
     filesystem.write_durable(path / "uv.lock", resolution.lock.encode())
     host = {"name": wanted.release.name, "version": wanted.release.version}
-    plugins = [plugin.to_json() for plugin in _find_plugins(wanted, path / "venv")]
+    plugins = [plugin.to_json() for plugin in _find_plugins(wanted, config, path / "venv")]
     boot = {"schema": BOOT_SCHEMA, "generation": identity, "host": host, "plugins": plugins}
     filesystem.write_durable(path / "boot.json", json.dumps(boot, indent=1).encode())
     filesystem.write_durable(path / "lease", b"")
@@ -164,32 +164,17 @@ def _require_packages(wanted: Wanted, resolution: Resolution, environment: Path)
         )
 
 
-def _find_plugins(wanted: Wanted, environment: Path) -> list[Plugin]:
+def _find_plugins(wanted: Wanted, config: HomeConfig, environment: Path) -> list[Plugin]:
     """Return the entries that the selected distributions declare for the host, in the selection's order."""
     bundled = {plugin.distribution: plugin for plugin in wanted.selection.bundled}
-    installed = {
-        normalise_distribution(info.name.partition("-")[0]): info
-        for info in find_site_packages(environment).glob("*.dist-info")
-    }
-    found: list[Plugin] = []
-    for name in wanted.selection.names():
-        if name in bundled:
-            found.append(bundled[name])
-            continue
-        info = installed.get(name)
-        entries = configparser.ConfigParser(delimiters=("=",), interpolation=None)
-        entries.optionxform = str  # type: ignore[assignment,method-assign]  # names of plugins keep their case
-        if info is not None and (info / "entry_points.txt").is_file():
-            entries.read_string((info / "entry_points.txt").read_text(encoding="utf-8"))
-        version = info.name.removesuffix(".dist-info").partition("-")[2] if info is not None else ""
-        found += [
-            # What stands in brackets are extras, which older wheels named there.
-            Plugin(name=key, distribution=name, version=version, entry=value.partition("[")[0].strip())
-            for group in entries.sections()
-            if (group == PLUGIN_GROUP if wanted.release.plugins else group not in COMMAND_GROUPS)
-            for key, value in entries.items(group)
-        ]
-    return found
+    names = [name for name in wanted.selection.names() if name not in bundled]
+    own = bool(wanted.release.plugins)
+    found: dict[str, list[Plugin]] = {}
+    for entry in read_entries(environment, names, own=own, groups=config.host_plugin_groups):
+        plugin = Plugin(name=entry.name, distribution=entry.distribution, version=entry.version, entry=entry.value)
+        found.setdefault(entry.distribution, []).append(plugin)
+    order = wanted.selection.names()
+    return [plugin for name in order for plugin in ([bundled[name]] if name in bundled else found.get(name, []))]
 
 
 def _packages(environment: Path) -> list[dict[str, str]]:

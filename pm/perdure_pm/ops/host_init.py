@@ -20,7 +20,7 @@ from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.store.config import load_file, plan_change, save_text
 from perdure_pm.store.policy import mirror_policy
 
-KEYS = ("name", "requirement", "wheel", "checkout", "with", "commands", "health", "environment")
+KEYS = ("name", "requirement", "wheel", "checkout", "with", "commands", "plugin-groups", "health", "environment")
 """The keys of ``host`` that a host is written down in; those that it does not use are taken out."""
 
 
@@ -29,8 +29,9 @@ def init_host(context: Context, arguments: Mapping[str, Any]) -> Outcome:
 
     Args:
         context: the world.
-        arguments: ``source``: a requirement, a wheel's path or a checkout's; ``with``, ``commands``: lists of texts;
-            ``health``: text; ``environment``: name → text; ``replace``: true where another host may be written over.
+        arguments: ``source``: a requirement, a wheel's path or a checkout's; ``with``, ``commands``, ``plugin-groups``:
+            lists of texts; ``health``: text; ``environment``: name → text; ``replace``: true where another host may be
+            written over.
 
     Raises:
         UsageFault: the source is none of the three.
@@ -38,7 +39,7 @@ def init_host(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     """
     layout = context.layout
     values = parse_host(read_text(arguments, "source") or "", layout.home)
-    for name in ("with", "commands", "health", "environment"):
+    for name in ("with", "commands", "plugin-groups", "health", "environment"):
         if arguments.get(name):
             values[name] = arguments[name]
     with exclusive(context, "host-init"):

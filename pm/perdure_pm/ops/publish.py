@@ -153,7 +153,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     try:
         if resolution is not None:
             # 6. Build.
-            inventory = build_candidate(context, uv, wanted, resolution, identity, current, intent.home.build)
+            inventory = build_candidate(context, uv, wanted, resolution, identity, current, intent.home)
         # 7. Verify, also what was sealed before: it may be what a trial ended.
         commands = find_commands(context, intent.home, wanted, identity)
         verify(context, intent.home, wanted, identity, commands)

@@ -7,7 +7,6 @@ needs of the host is in it.
 
 from __future__ import annotations
 
-import configparser
 import json
 import tomllib
 import zipfile
@@ -22,16 +21,13 @@ from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, UsageFault
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.lock_view import parse_local_sources
 from perdure_pm.ops.build import Wheel, build_wheels
-from perdure_pm.store.inventory import find_site_packages, hash_file, hash_tree
+from perdure_pm.ops.declared import PLUGIN_GROUP, parse_entry_points
+from perdure_pm.store.inventory import hash_file, hash_tree
 from perdure_pm.store.layout import Layout
 
 SCHEMA = 1
 BUNDLE_GROUP = "bundled"
 """The dependency group of the host's root project that names the plugins it ships with."""
-PLUGIN_GROUP = "perdure"
-"""The entry-point group by which a wheel says that it is a plugin of our app."""
-COMMAND_GROUPS = frozenset({"console_scripts", "gui_scripts"})
-"""The entry-point groups that name commands."""
 OWN_PREFIX = "perdure-"
 """How the names begin that are the host's bundle's, and never an index's."""
 LEFT_OUT = frozenset({".git", ".hg", ".venv", "venv", "__pycache__", "node_modules", "build", "dist", ".tox", ".nox"})
@@ -280,33 +276,14 @@ def _project_members(folder: Path) -> Iterable[Path]:
     yield from sorted(folder.glob("LICEN[CS]E*"))
 
 
-def read_commands(environment: Path, name: str) -> dict[str, str]:
-    """Return the commands that a distribution declares in the environment it is installed in, and what they start."""
-    for info in find_site_packages(environment).glob("*.dist-info"):
-        if normalise_distribution(info.name.partition("-")[0]) == name and (info / "entry_points.txt").is_file():
-            sections = _parse_entry_points((info / "entry_points.txt").read_text(encoding="utf-8"))
-            declared = {
-                command: entry for group in COMMAND_GROUPS for command, entry in sections.get(group, {}).items()
-            }
-            return {command: entry.partition("[")[0].strip() for command, entry in declared.items()}
-    return {}
-
-
 def _entry_points(wheel: Wheel) -> dict[str, dict[str, str]]:
     with zipfile.ZipFile(wheel.path) as archive:
         found = [name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")]
-        return _parse_entry_points(archive.read(found[0]).decode()) if found else {}
-
-
-def _parse_entry_points(text: str) -> dict[str, dict[str, str]]:
-    parser = configparser.ConfigParser(delimiters=("=",), interpolation=None)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]  # names of commands keep their case
-    parser.read_string(text)
-    return {section: dict(parser.items(section)) for section in parser.sections()}
+        return parse_entry_points(archive.read(found[0]).decode()) if found else {}
 
 
 def _plugins(wheel: Wheel) -> list[Plugin]:
     return [
-        Plugin(name=name, distribution=wheel.distribution, version=wheel.version, entry=entry.strip())
+        Plugin(name=name, distribution=wheel.distribution, version=wheel.version, entry=entry)
         for name, entry in _entry_points(wheel).get(PLUGIN_GROUP, {}).items()
     ]

@@ -1,21 +1,24 @@
 """Verification of a candidate: its plugins are imported and the host is started, before anything points there.
 
 Owns: one process of the generation's own interpreter that does both, and the verdict. Does not own: the contents, which
-are checked while it is built (build), nor which check a host gets (health). Keeps: pm-health-before-commit.
+are checked while it is built (build), what is a plugin's (declared), nor which check a host gets (health). Keeps:
+pm-health-before-commit.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from perdure_pm.adapters.processes import run
 from perdure_pm.model.config import HomeConfig
-from perdure_pm.model.errors import HealthCheckFailed
+from perdure_pm.model.errors import HealthCheckFailed, PerdureError
 from perdure_pm.ops.build import bare_environment
 from perdure_pm.ops.context import Context
+from perdure_pm.ops.declared import find_modules, read_commands, read_entries
 from perdure_pm.ops.health import choose_checks, choose_main
-from perdure_pm.ops.release import read_commands
 from perdure_pm.ops.wanted import Wanted
 from perdure_pm.store.layout import environment_python, environment_scripts
 
@@ -28,45 +31,94 @@ def verify(context: Context, config: HomeConfig, wanted: Wanted, identity: str, 
     """Import every declared plugin and start the host, in one process of the generation's own interpreter.
 
     The contents were checked while it was built. A version call is no health check: the host loads its plugins here.
+    What a plugin without entry points holds is imported in a process before that one, where it cannot change the start.
     """
-    path = context.layout.generation(identity)
-    context.reporter.progress("health", f"starting {wanted.release.name}")
-    main = choose_main(commands, wanted.release.name, config.host_commands)
-    entries = json.loads((path / "boot.json").read_bytes())["plugins"]
-    declared = read_commands(path / "venv", wanted.release.name)
-    entries += [
-        {"name": command, "entry": declared[command]} for command in commands if command != main and command in declared
-    ]
+    environment = context.layout.generation(identity) / "venv"
+    release = wanted.release
+    context.reporter.progress("health", f"starting {release.name}")
+    main = choose_main(commands, release.name, config.host_commands)
+    declared = read_commands(environment, release.name)
+    # The host comes first: plugins may be written for a process in which it is loaded already.
+    others = [command for command in commands if command != main]
+    hosts = [{"name": name, "entry": declared[name]} for name in [main, *others] if name in declared]
+    entries = _plugin_entries(config, wanted, environment)
+    lone = _modules_without_entries(wanted, environment, {entry["distribution"] for entry in entries})
+    checks = choose_checks(main, config.host_health)
     code, output = IMPORT_FAILED, ""
-    for check in choose_checks(main, config.host_health):
-        code, output = _probe(context, identity, entries, [environment_scripts(path / "venv") / main, *check.arguments])
-        if code in check.accepted:
-            return
-        if "Traceback (most recent call last)" in output or code == IMPORT_FAILED:
-            break  # no usage error: another question would hide it
+    if lone:
+        code, output = _probe(context, identity, hosts[:1], lone, None)
+    if not lone or code == 0:
+        for check in checks:
+            command: list[Path | str] = [environment_scripts(environment) / main, *check.arguments]
+            code, output = _probe(context, identity, [*hosts, *entries], [], command)
+            if code in check.accepted:
+                return
+            if "Traceback (most recent call last)" in output or code == IMPORT_FAILED:
+                break  # no usage error: another question would hide it
     raise HealthCheckFailed(
-        f"{wanted.release.name} {wanted.release.version} does not start in the new environment: "
+        f"{release.name} {release.version} does not start in the new environment: "
         + (f"{main} ended with {code}" if code != IMPORT_FAILED else "an import failed"),
         hint="where the command is asked wrongly: perdure-pm config set host.health ARGUMENTS",
         context={"output": output[-4000:]},
     )
 
 
+def _plugin_entries(config: HomeConfig, wanted: Wanted, environment: Path) -> list[dict[str, str | None]]:
+    """Return the entries of the selected plugins, each with the other host that it may be for."""
+    groups = config.host_plugin_groups
+    names = wanted.selection.names()
+    return [
+        {
+            "name": entry.name,
+            "entry": entry.value,
+            "distribution": entry.distribution,
+            "other_host": entry.other_host(wanted.release.name, groups),
+        }
+        for entry in read_entries(environment, names, own=bool(wanted.release.plugins), groups=groups)
+    ]
+
+
+def _modules_without_entries(wanted: Wanted, environment: Path, declared: Collection[str | None]) -> list[str]:
+    """Return the modules of the selected plugins that declare nothing: their host loads what a person names."""
+    lone = [name for name in wanted.selection.names() if name not in declared]
+    return [module for name in lone for module in find_modules(environment, name)]
+
+
 def _probe(
-    context: Context, identity: str, entries: list[dict[str, str]], command: list[Path | str]
+    context: Context,
+    identity: str,
+    entries: Sequence[Mapping[str, str | None]],
+    modules: Sequence[str],
+    command: list[Path | str] | None,
 ) -> tuple[int, str]:
-    """Return how the host's command ended in a process that had imported every entry first, and what it said."""
-    path = context.layout.generation(identity)
+    """Return how the host's command ended in a process that had imported every entry first, and what it said.
+
+    It starts in an empty directory that is its home too: what a host writes at a start is not the business of a check,
+    and what a person keeps is not opened by one.
+    """
+    filesystem, environment = context.filesystem, context.layout.generation(identity) / "venv"
     probe = Path(__file__).resolve().parent.parent / "launcher" / "probe.py"
-    imported = context.layout.scratch / f"imported-{identity}"
-    context.filesystem.remove_tree(imported)
-    request = {"entries": entries, "command": [str(word) for word in command], "imported": str(imported)}
-    completed = run(
-        [environment_python(path / "venv"), "-I", probe, json.dumps(request)],
-        environment=bare_environment(),
-        directory=path,
-        timeout=HEALTH_SECONDS,
-        on_tick=context.reporter.heartbeat,
-    )
-    code = completed.returncode if imported.is_file() else IMPORT_FAILED
+    scratch = context.layout.scratch / f"health-{identity}"
+    imported = scratch / "imported"
+    user = scratch / "user"
+    filesystem.remove_tree(scratch)
+    filesystem.make_directories(user)
+    request = {
+        "entries": entries,
+        "modules": modules,
+        "command": None if command is None else [str(word) for word in command],
+        "imported": str(imported),
+    }
+    try:
+        completed = run(
+            [environment_python(environment), "-I", probe, json.dumps(request)],
+            environment=bare_environment({"HOME": str(user), "USERPROFILE": str(user), "TMPDIR": str(scratch)}),
+            directory=user,
+            timeout=HEALTH_SECONDS,
+            on_tick=context.reporter.heartbeat,
+        )
+        code = completed.returncode if imported.is_file() else IMPORT_FAILED
+    finally:
+        with contextlib.suppress(PerdureError):  # a later one removes it; the verdict says more
+            filesystem.remove_tree(scratch)
     return code, completed.stdout + completed.stderr

@@ -179,6 +179,83 @@ def test_a_plugin_that_cannot_be_imported_is_not_selected(there: Bench) -> None:
     assert says(there)["plugins"] == {}
 
 
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_an_entry_for_a_host_that_is_not_here_is_left_alone(there: Bench, wheels: Path) -> None:
+    entries = "[guest]\nboth = both:plugin\n[visitor11]\nother = both_for_visitor:plugin\n"
+    write_wheel(wheels, "both", "1.0", entries=entries)
+    init(there, "guest")
+    there.call("install")
+    there.add("both")
+    assert says(there)["plugins"] == {"both": "1.0"}
+
+
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_an_entry_for_this_host_or_for_one_that_is_here_too_is_imported(there: Bench, wheels: Path) -> None:
+    for name, group in (("mine", "the-guest-plugins"), ("beside", "sprocket.parts")):
+        write_wheel(wheels, name, "2.0", requires=["sprocket"], entries=f"[{group}]\nx = absent_{name}:plugin\n")
+    init(there, "guest")
+    there.call("install")
+    for name in ("mine", "beside"):
+        with pytest.raises(HealthCheckFailed) as refused:
+            there.add(f"{name}==2.0")
+        assert f"absent_{name}" in str(refused.value.context["output"])
+
+
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_only_the_groups_that_a_person_named_count(there: Bench, wheels: Path) -> None:
+    entries = "[guest]\nboth = both:plugin\n[guest.old]\nother = both_as_it_was:plugin\n"
+    write_wheel(wheels, "both", "1.0", entries=entries)
+    init(there, "guest")
+    there.call("install")
+    with pytest.raises(HealthCheckFailed):
+        there.add("both")
+    assert there.pm("host", "init", "guest", "--plugin-group", "guest").exit_code == 0
+    there.add("both")
+    assert [plugin["name"] for plugin in there.current.record["plugins"]] == ["both"]
+    assert there.pm("host", "show", "--json").envelope["data"]["plugin-groups"] == ["guest"]
+
+
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_a_plugin_is_imported_after_its_host_as_the_host_does_it(there: Bench, wheels: Path) -> None:
+    """Such a plugin imports a host whose import loads every plugin: imported first it would meet itself half done."""
+    load = "import importlib.metadata\n[e.load() for e in importlib.metadata.entry_points(group='eager')]\n"
+    entries = "[console_scripts]\neager = eager:main\n"
+    write_wheel(wheels, "eager", "1.0", source=f"def main(): pass\n{load}", entries=entries)
+    source = "import eager\nplugin = eager.main\n"
+    write_wheel(wheels, "loop", "1.0", requires=["eager"], source=source, entries="[eager]\nloop = loop:plugin\n")
+    init(there, "eager")
+    there.call("install")
+    there.add("loop")
+
+
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_a_plugin_without_entry_points_is_refused_where_it_needs_what_is_not_there(there: Bench, wheels: Path) -> None:
+    write_wheel(wheels, "needy", "1.0", source="import what_nobody_required\n", entries="")
+    write_wheel(wheels, "choosy", "1.0", source="raise RuntimeError('only in a running host')\n", entries="")
+    write_wheel(wheels, "quiet", "1.0", entries="")
+    init(there, "guest")
+    there.call("install")
+    with pytest.raises(HealthCheckFailed) as refused:
+        there.add("needy")
+    assert "what_nobody_required" in str(refused.value.context["output"])
+    there.add("choosy", "quiet")
+    assert {"choosy", "quiet"} <= {package["name"] for package in there.current.record["packages"]}
+
+
+@pytest.mark.proves("pm-host-check-apart")
+def test_a_check_opens_nothing_of_the_person_and_leaves_nothing(there: Bench, wheels: Path) -> None:
+    source = (
+        "import os, pathlib, sys\n"
+        "def main():\n"
+        "    if 'DIARY' in os.environ or not os.environ['HOME'].startswith(os.environ['EXPECTED']): sys.exit(3)\n"
+        "    pathlib.Path.home().joinpath('.diary').write_text('x'); pathlib.Path('here').write_text('x')\n"
+    ).replace("os.environ['EXPECTED']", repr(str(there.layout.home)))
+    write_wheel(wheels, "diary", "1.0", source=source, entries="[console_scripts]\ndiary = diary:main\n")
+    init(there, "diary", environment={"DIARY": "mine"})
+    there.call("install")
+    assert [path for path in there.layout.home.rglob("*") if path.name in {".diary", "here"}] == []
+
+
 @pytest.mark.parametrize("value", ["plain", "a b", "it's", '"$HOME"', "`x`", "\\", "*", "ä", "", "new\nline"])
 def test_a_variable_reaches_the_host_as_it_was_given(there: Bench, value: str) -> None:
     init(there, "guest", environment={"GUEST": value}, commands=["guest"])
