@@ -19,6 +19,7 @@ from perdure_pm.adapters.processes import Completed, run
 from perdure_pm.model.errors import (
     ArtefactMissing,
     BuildFailed,
+    BuildRefused,
     HomeUnusable,
     IntegrityFault,
     InterpreterMissing,
@@ -162,8 +163,11 @@ class Uv:
         exclude_newer: str | None = None,
         from_cache: bool = False,
         final_only: bool = False,
+        builds: Sequence[str] | None = (),
     ) -> None:
         """Have the generated project at `project` locked; versions in a lock that is already there stay if they fit.
+
+        No source is built to learn what it needs but those of the distributions `builds`; None stands for all.
 
         With `from_cache` no index is asked, which is right where every version is one that was resolved before. With
         `final_only` a pre-release is taken only where a requirement names one; without it also where there is no other.
@@ -175,6 +179,10 @@ class Uv:
         arguments += ["--prerelease", "explicit" if final_only else "if-necessary-or-explicit"]
         arguments += [] if exclude_newer is None else ["--exclude-newer", exclude_newer]
         arguments += ["--offline"] if from_cache and self.network.fetches else []
+        if builds is not None:
+            arguments.append("--no-build")  # which `--no-binary-package` lifts for a name
+        for name in builds or ():
+            arguments += ["--no-binary-package", name]
         self._uv(arguments, "resolving")
 
     def check_lock(self, project: Path, python: Path) -> None:
@@ -271,7 +279,10 @@ _EXPORTED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?\s*(==|@)|\s+--h
 _DENIED = re.compile(r"\((401 [A-Za-z ]+)\)|returned a (403 [A-Za-z]+) error")
 """uv then says that the package was not found: an index that refuses looks to it like one that lacks it."""
 _PINNED = re.compile(r"\b([a-z0-9][a-z0-9._-]*==[^\s,`]+)")
-_SOURCE_ONLY = re.compile(r"([a-z0-9][a-z0-9._-]*)(?:\{[^}]*\})?==(\S+) has no usable wheels")
+_SOURCE_ONLY = re.compile(
+    r"([a-z0-9][a-z0-9._-]*)(?:\{[^}]*\})?(?:==(\S+)|[<>]\S+)? ha(?:s|ve) no (?:usable )?wheels?|"
+    r"Wheels are required for `([a-z0-9][a-z0-9._-]*)` because building from source is disabled"
+)
 _UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
 
 
@@ -299,12 +310,12 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
             context=context,
             retry="after-change",
         )
-    source_only = _SOURCE_ONLY.findall(text)
+    source_only = _SOURCE_ONLY.search(text)
     if source_only:
-        name, version = source_only[0]
-        return BuildFailed(
-            f"{name} {version} has no wheel for this machine, and a build of its source would run code that nobody "
-            "checked",
+        name, version = source_only[1] or source_only[3], source_only[2]
+        return BuildRefused(
+            f"{f'{name} {version}' if version else name} has no wheel for this machine, and a build of its source "
+            "would run code that nobody checked",
             hint=f"where you trust it: perdure-pm config set install.build {name}",
             context={**context, "package": name},
         )

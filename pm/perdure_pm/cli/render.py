@@ -65,6 +65,9 @@ def write_error(session: Session, error: PerdureError, exit_code: int | None = N
     faults = error.context.get("faults")
     if isinstance(faults, (list, tuple)) and len(faults) > 1:
         lines += [f"  {fault}" for fault in faults]
+    told_lines = error.context.get("lines")
+    if isinstance(told_lines, (list, tuple)):
+        lines += [f"  {true_hint(str(line), session)}" for line in told_lines]
     output = error.context.get("output")
     if isinstance(output, str) and output.strip():
         lines += [f"  | {line}" for line in output.strip()[-_SHOWN_OUTPUT:].splitlines()]

@@ -205,6 +205,26 @@ class BuildFailed(PerdureError):
     default_retry = "after-change"
 
 
+class BuildRefused(BuildFailed):
+    code = "build-refused"
+    exit_code = EXIT_REFUSED
+    meaning = "A distribution has no wheel, and the policy does not allow that its source is built: that runs its code."
+
+
+class DirectUrlRefused(PerdureError):
+    code = "direct-url-refused"
+    exit_code = EXIT_REFUSED
+    meaning = "A plugin requires something from an address instead of an index, which nobody accepted by name."
+    default_retry = "after-change"
+
+
+class QuarantineRefused(PerdureError):
+    code = "quarantine-refused"
+    exit_code = EXIT_REFUSED
+    meaning = "What would be installed was uploaded within the quarantine, and nothing older fits."
+    default_retry = "after-change"
+
+
 class HealthCheckFailed(PerdureError):
     code = "health-check-failed"
     exit_code = EXIT_UNHEALTHY

@@ -19,7 +19,7 @@ from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.requirement import parse_requirement, requirement_name
 from perdure_pm.ops.build import Wheel, add_wheelhouse_hashes, split_requirements
 from perdure_pm.ops.release import SCHEMA, Release, load_release
-from perdure_pm.ops.resolve import pinned_versions, write_generated_project
+from perdure_pm.ops.trials import pinned_versions, write_generated_project
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
 

@@ -53,6 +53,7 @@ from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.runtime import choose_interpreter
 from perdure_pm.ops.soundness import ensure_read_only
 from perdure_pm.ops.space import explain_space, require_space
+from perdure_pm.ops.trials import Ground
 from perdure_pm.ops.verify import verify
 from perdure_pm.ops.wanted import Change, Wanted, answers, find_base, find_sealed, want
 from perdure_pm.store import history
@@ -133,7 +134,11 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     # 5. Resolve: a conflict is known before anything is built. A generation with these inputs may be sealed already,
     # another profile's or an earlier one: then it answers, and nothing is resolved or built.
     sealed = None if change.upgrade else find_sealed(context, wanted)
-    resolution = None if sealed is not None else _resolve(context, uv, wanted, None if change.upgrade else current)
+    resolution = (
+        None
+        if sealed is not None
+        else _resolve(context, uv, wanted, None if change.upgrade else current, intent.home.build)
+    )
     versions = (
         recorded_versions(sealed)
         if resolution is None
@@ -229,7 +234,9 @@ def _intent_text(intent: Intent, change: Change, wanted: Wanted) -> str:
     return plan_plugins(intent, wanted.selection.entries)
 
 
-def _resolve(context: Context, uv: Uv, wanted: Wanted, current: Generation | None) -> Resolution:
+def _resolve(
+    context: Context, uv: Uv, wanted: Wanted, current: Generation | None, builds: tuple[str, ...] | None
+) -> Resolution:
     """Return what is to be installed. Without plugins from an index, the host's own lock is the answer."""
     release = wanted.release
     if not wanted.selection.requirements:
@@ -240,13 +247,17 @@ def _resolve(context: Context, uv: Uv, wanted: Wanted, current: Generation | Non
     context.filesystem.remove_tree(scratch)
     context.filesystem.make_directories(scratch)
     try:
-        return resolve(
-            uv,
-            context.filesystem,
+        ground = Ground(
+            uv=uv,
+            filesystem=context.filesystem,
             release=release,
-            requirements=wanted.selection.requirements,
             interpreter=wanted.interpreter,
             folder=scratch,
+            builds=builds,
+        )
+        return resolve(
+            ground,
+            wanted.selection.requirements,
             # The versions that the plugins have stay where they still fit; the host's own lock binds in any case.
             seed=None if current is None else current.path / "uv.lock",
             seeded=() if current is None else current.record.get("selection", ()),

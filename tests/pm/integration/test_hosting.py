@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.adapters.processes import Completed
 from perdure_pm.adapters.uv import sort_failure
 from perdure_pm.model.errors import (
-    BuildFailed,
+    BuildRefused,
     ConflictRefused,
     ConsentMissing,
     HealthCheckFailed,
@@ -161,10 +162,40 @@ def test_a_plugin_that_needs_another_host_is_refused_with_the_chain(there: Bench
     with pytest.raises(ConflictRefused) as refused:
         there.add("newer")
     assert refused.value.exit_code == 4
-    assert "guest" in str(refused.value)
-    assert "newer" in str(refused.value)
+    assert str(refused.value) == (
+        "newer cannot be installed with guest 1.0: newer 1.0 needs guest>=3.0a1, and the host is guest 1.0"
+    )
     assert there.current.identity == before
     assert says(there)["version"] == "1.0"
+
+
+@pytest.mark.proves("plugins-conflict-explained")
+def test_a_host_that_would_fit_is_found_within_its_requirement_and_beyond(there: Bench, wheels: Path) -> None:
+    init(there, "guest<3")
+    there.call("install")
+    extension(wheels, "picky", "1.0", needs="guest>=2,<3")
+    guest(wheels, "2.5")
+    assert ways(there, "picky") == [("guest 2.5", "perdure-pm upgrade"), ("leaving out picky", None)]
+    # What a command of the message did, another does not undo; and then it fits.
+    there.call("upgrade")
+    there.add("picky")
+    assert says(there)["version"] == "2.5"
+    assert ways(there, "newer") == [("leaving out newer", None)], "picky keeps the host below 3"
+    there.call("plugin-remove", names=["picky"])
+    command = "perdure-pm host init 'guest==3.0a1' --yes"
+    assert ways(there, "newer") == [("leaving out newer", None), ("guest 3.0a1", command)]
+    assert there.pm(*shlex.split(command)[1:]).exit_code == 0
+    there.add("newer")
+    assert says(there)["version"] == "3.0a1"
+
+
+def ways(bench: Bench, plugin: str) -> list[tuple[str, str | None]]:
+    """Return the ways out that fit, of a refused addition."""
+    with pytest.raises(ConflictRefused) as refused:
+        bench.add(plugin)
+    clash = refused.value.context["clash"]
+    assert isinstance(clash, dict)
+    return [(way["what"], way["command"]) for way in clash["ways_out"] if way["fits"]]
 
 
 def test_a_plugin_that_cannot_be_imported_is_not_selected(there: Bench) -> None:
@@ -360,6 +391,6 @@ def test_pip_is_answered_in_the_generation(there: Bench) -> None:
 def test_a_source_without_a_wheel_is_named_with_what_allows_a_build() -> None:
     said = "error: No solution found:\n  cause: Because thing{os_name == 'posix'}==1.0 has no usable wheels and you do"
     failure = sort_failure(Completed(returncode=1, stdout="", stderr=said), "installing packages", Network())
-    assert isinstance(failure, BuildFailed)
+    assert isinstance(failure, BuildRefused)
     assert failure.context["package"] == "thing"
     assert failure.hint == "where you trust it: perdure-pm config set install.build thing"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -23,16 +24,20 @@ from perdure_pm.model.errors import (
     UsageFault,
 )
 from perdure_pm.model.network import Network
+from perdure_pm.ops import explanation
 from perdure_pm.store.generations import load_current
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
 from tests.pm.bench import Bench
-from tests.pm.fake_host import Workshop, copy_home, prepare_home
+from tests.pm.fake_host import Workshop, copy_home, prepare_home, replace_uv
 from tests.pm.wheels import write_wheel
 from tests.system.machine import fingerprint
 from tests.system.mirror import Mirror, serve_mirror, write_index
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
+
+WITH = "be installed with fakehost 0.1.0"
+LOCKED = "and fakehost 0.1.0 locked sprocket 1.0"
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +46,20 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("shop")
     wheels = root / "wheels"
     wheels.mkdir()
+    write_wheel(wheels, "sprocket", "0.5")
     write_wheel(wheels, "sprocket", "1.0")
     write_wheel(wheels, "sprocket", "1.1")
     write_wheel(wheels, "sprocket", "2.0")
     write_wheel(wheels, "gadget", "1.0", requires=["sprocket"])
     write_wheel(wheels, "gadget", "1.5", requires=["sprocket"])
     write_wheel(wheels, "wrench", "1.0", requires=["sprocket>=2"])
+    write_wheel(wheels, "ancient", "1.0", requires=["sprocket<1"])
+    write_wheel(wheels, "far-new", "1.0", requires=["wrench"])
+    write_wheel(wheels, "far-old", "1.0", requires=["ancient<2"])
+    write_wheel(wheels, "choosy", "1.0", requires=["thread>=2"])
+    write_wheel(wheels, "choosy", "2.0", requires=["thread<2"])
+    for number in range(29):
+        write_wheel(wheels, f"part-{number}", "1.0")
     write_wheel(wheels, "left", "1.0", requires=["thread<2"])
     write_wheel(wheels, "right", "1.0", requires=["thread>=2"])
     write_wheel(wheels, "thread", "1.0")
@@ -171,15 +184,31 @@ def test_versions_of_plugins_stay_until_an_upgrade(locked: Bench) -> None:
     assert locked.call("upgrade").status == "noop"
 
 
-@pytest.mark.proves("plugins-conflict-changes-nothing")
+@pytest.mark.proves("plugins-conflict-changes-nothing", "plugins-conflict-explained")
 @pytest.mark.parametrize("wheelhouse", [False, True])
 @pytest.mark.parametrize(
-    "requirements", [["wrench"], ["left", "right"], ["needs-newer-host"], ["sprocket>=2"], ["gadget", "wrench"]]
+    ("requirements", "said"),
+    [
+        (["wrench"], f"wrench cannot {WITH}: wrench 1.0 needs sprocket>=2, {LOCKED}"),
+        (["gadget", "wrench"], f"wrench cannot {WITH}: wrench 1.0 needs sprocket>=2, {LOCKED}"),
+        (["ancient"], f"ancient cannot {WITH}: ancient 1.0 needs sprocket<1, {LOCKED}"),
+        (["far-new"], f"far-new cannot {WITH}: far-new 1.0 needs wrench, wrench 1.0 needs sprocket>=2, {LOCKED}"),
+        (["far-old"], f"far-old cannot {WITH}: far-old 1.0 needs ancient<2, ancient 1.0 needs sprocket<1, {LOCKED}"),
+        (
+            ["left", "right"],
+            f"left and right cannot {WITH}: left 1.0 needs thread<2, right 1.0 needs thread>=2: no thread is both",
+        ),
+        (
+            ["needs-newer-host"],
+            f"needs-newer-host cannot {WITH}: needs-newer-host 1.0 needs fakehost>=9, and the host is fakehost 0.1.0",
+        ),
+        (["sprocket>=2"], f"sprocket>=2 cannot {WITH}: the profile needs sprocket>=2, {LOCKED}"),
+    ],
 )
 def test_a_conflict_is_refused_and_nothing_changes(
-    locked: Bench, shop: Path, requirements: list[str], wheelhouse: bool
+    locked: Bench, shop: Path, requirements: list[str], said: str, wheelhouse: bool
 ) -> None:
-    """Cases 55, 91: and what fits is taken next."""
+    """Cases 55, 91, 102: and what fits is taken next."""
     if wheelhouse:
         locked.network = Network(wheelhouse=shop / "wheels")
     before = what_counts(locked)
@@ -187,13 +216,88 @@ def test_a_conflict_is_refused_and_nothing_changes(
     assert ended.exit_code == 4, ended.err
     (error,) = ended.envelope["errors"]
     assert (error["code"], error["state"]) == ("conflict", "unchanged")
-    assert all(text in error["summary"] for text in requirements)
+    assert error["summary"] == said
     assert error["context"]["uv"]  # its own words
     assert what_counts(locked) == before
     assert locked.receipts("plugin-add")[-1].status == "refused"
     assert "1.0" in packages(locked)["sprocket"]
     locked.add("gadget")
     assert locked.start().returncode == 0
+
+
+@pytest.mark.proves("plugins-conflict-explained")
+def test_ways_out_were_tried_and_the_first_one_works(locked: Bench) -> None:
+    locked.add("right")
+    ended = locked.pm("plugin", "add", "choosy>=2", "--json")
+    (error,) = ended.envelope["errors"]
+    clash = error["context"]["clash"]
+    assert clash["plugins"] == ["right", "choosy>=2"]
+    assert (clash["smallest"], clash["contested"], clash["locked"], clash["not_tried"]) == (True, "thread", None, [])
+    assert [(way["what"], way["command"], way["fits"]) for way in clash["ways_out"]] == [
+        ("choosy 1.0", "perdure-pm plugin add 'choosy==1.0'", True),
+        ("leaving out right", "perdure-pm plugin remove right", True),
+        ("leaving out choosy", None, True),
+        ("any other version of right", None, False),
+    ]
+    assert [[str(step["needs"]) for step in chain] for chain in clash["chains"]] == [["thread>=2"], ["thread<2"]]
+    told = locked.pm("plugin", "add", "choosy>=2")
+    assert (told.exit_code, told.out) == (4, "")
+    assert "  tried and fits: choosy 1.0: HOME/bin/perdure-pm plugin add 'choosy==1.0'\n" in told.err
+    words = shlex.split(error["hint"])
+    assert words[0] == "HOME/bin/perdure-pm"
+    assert locked.pm(*words[1:]).exit_code == 0
+    assert packages(locked)["choosy"] == "1.0"
+
+
+@pytest.mark.proves("plugins-smallest-clash")
+def test_the_smallest_clash_among_32_plugins_takes_a_handful_of_trials_and_no_build(
+    locked: Bench, workshop: Workshop, tmp_path: Path
+) -> None:
+    many = [*(f"part-{number}" for number in range(29)), "gadget"]
+    many[7:7], many[21:21] = ["left"], ["right"]
+    calls = tmp_path / "calls"
+    replace_uv(workshop, locked.layout, f'echo "$*" >> "{calls}"\nexec "{workshop.uv}" "$@"\n')
+    with pytest.raises(ConflictRefused) as caught:
+        locked.add(*many)
+    clash = caught.value.context["clash"]
+    assert isinstance(clash, dict)
+    assert (clash["plugins"], clash["smallest"]) == (["left", "right"], True)
+    asked = calls.read_text(encoding="utf-8").splitlines()
+    assert all(line.startswith("lock ") and " --no-build" in line for line in asked)
+    # One that fails, then: the host alone; both, and each of them; each without the host; their chains; five ways out.
+    assert len(asked) == 1 + clash["trials"] <= 13
+
+
+@pytest.mark.proves("plugins-conflict-explained")
+def test_a_budget_that_is_spent_is_said(locked: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explanation, "MAX_TRIALS", 4)
+    with pytest.raises(ConflictRefused) as caught:
+        locked.add("left", "right", "gadget")
+    clash = caught.value.context["clash"]
+    assert isinstance(clash, dict)
+    # That each resolves alone is known in any case: without it, it might be no conflict.
+    assert (clash["plugins"], clash["smallest"], clash["trials"]) == (["left", "right"], True, 6)
+    assert (clash["ways_out"], clash["not_tried"][0]) == ([], "another version of left")
+
+
+@pytest.mark.proves("plugins-outage-is-no-conflict")
+@pytest.mark.parametrize("failing", [2, 5, 7, 9])
+def test_a_failure_in_the_middle_of_an_explanation_is_no_conflict_of_something_else(
+    locked: Bench, workshop: Workshop, tmp_path: Path, failing: int
+) -> None:
+    """Case 82: uv is killed, says nothing, or says only a part; whatever was not learned is not claimed."""
+    calls = tmp_path / "calls"
+    script = f'echo >> "{calls}"\n[ $(wc -l < "{calls}") = {failing} ] && exit 2\nexec "{workshop.uv}" "$@"\n'
+    replace_uv(workshop, locked.layout, script)
+    before = what_counts(locked)
+    with pytest.raises(PerdureError) as caught:
+        locked.add("left", "right")
+    assert what_counts(locked) == before
+    if isinstance(caught.value, ConflictRefused):
+        clash = caught.value.context["clash"]
+        assert isinstance(clash, dict)
+        assert clash["plugins"] == ["left", "right"]
+        assert failing > 6
 
 
 @pytest.mark.proves("plugins-outage-is-no-conflict")

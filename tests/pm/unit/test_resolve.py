@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure_pm.model.errors import ConflictRefused, IntegrityFault
-from perdure_pm.ops import resolve
+from perdure_pm.ops import resolve, trials
 from perdure_pm.ops.build import split_requirements
 from perdure_pm.ops.release import Release
 
@@ -32,7 +32,7 @@ RELEASE = Release(
 
 @pytest.mark.proves("plugins-host-stays-locked")
 def test_the_lock_binds_with_its_markers() -> None:
-    pins = [pin.replace("\n", " ") for pin in resolve._pins(RELEASE)]
+    pins = [pin.replace("\n", " ") for pin in trials.host_pins(RELEASE)]
     assert pins[:2] == ["click==8.5.1", 'colorama==0.4.6 ; sys_platform == "win32"']
 
 

@@ -1,0 +1,353 @@
+"""Explaining a refusal of the resolver: what clashes with what, and what would help.
+
+Owns: the trials that answer it, in an order and within a budget, and the verdict whether it is a conflict at all: only
+where the host alone and each of the plugins alone resolve. Does not own: the search (ops.conflict), the words
+(model.clash). Nothing is built, and nothing but a scratch directory is written.
+
+Versions, graphs and what fits come from resolutions; only the versions that a distribution asks of another are read
+off uv's words, of which a trial that is made for it keeps them short. Where they cannot be read, the chain says less.
+
+Keeps: plugins-outage-is-no-conflict, plugins-conflict-explained.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from perdure_pm.model.clash import Clash, Step, WayOut
+from perdure_pm.model.errors import ConflictRefused, PerdureError
+from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.requirement import requirement_name
+from perdure_pm.ops.conflict import BudgetSpent, Counted, find_smallest
+from perdure_pm.ops.trials import Ground, Locked, host_versions, is_unsolvable, said_by_uv
+
+MAX_TRIALS = 24
+"""How many resolutions one explanation may take in all."""
+MAX_SECONDS = 60.0
+"""After which no further one is begun."""
+
+_NAME = r"[a-z0-9][a-z0-9._-]*"
+_DECORATION = r"(?:\[[^\]]*\])?(?:\{[^}]*\})?"
+_VERSIONS = r"(?:[<>=!~]=?=?[^\s,;]+(?:,[<>=!~]=?=?[^\s,;]+)*)?"
+_NEEDS = re.compile(
+    rf"(?P<who>{_NAME}){_DECORATION}(?:[<>=!~][^\s]*)? depends? on "
+    rf"(?P<what>{_NAME}){_DECORATION}(?P<versions>{_VERSIONS})"
+)
+_AND = re.compile(rf" and (?P<what>{_NAME}){_DECORATION}(?P<versions>{_VERSIONS})(?=,| and |$)(?! depends? on)")
+_ONE_OF = re.compile(
+    rf"(?P<who>{_NAME}){_DECORATION}(?:[<>=!~][^\s]*)? depends? on one of: (?P<list>(?:{_NAME}[^\s]+ ?)+)"
+)
+
+
+def explain(
+    ground: Ground, requirements: Sequence[str], failure: PerdureError, *, there: Collection[str] = ()
+) -> PerdureError:
+    """Return the conflict that `failure` is, or what else it is.
+
+    Args:
+        ground: of the resolution that failed.
+        requirements: what did not resolve with the host.
+        failure: how uv refused; with its words.
+        there: those of the requirements that the profile had before.
+    """
+    if not is_unsolvable(failure):
+        return failure  # uv was killed, or broke, or nothing could be reached: it never came to an answer
+    return _Inquiry(ground=ground, requirements=tuple(requirements), failure=failure, there=tuple(there)).answer()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Inquiry:
+    ground: Ground
+    requirements: tuple[str, ...]
+    failure: PerdureError
+    there: tuple[str, ...]
+    trials: int = 0
+    begun: float = field(default_factory=time.monotonic)
+
+    def answer(self) -> PerdureError:
+        try:
+            self._locked((), needed=True)
+        except PerdureError as error:
+            return error  # the host alone does not resolve: it is not the plugins
+        fits = Counted(self._fits, MAX_TRIALS)
+        suspects = mentioned(self.requirements, said_by_uv(self.failure))
+        try:
+            clash, smallest = find_smallest(self.requirements, fits, suspects)
+            alone: dict[str, Locked] = {}
+            for text in clash:  # whatever it costs: without it, it may be no conflict at all
+                alone[text] = self._locked((text,), bind=False, needed=True)
+        except PerdureError as error:
+            return error  # nothing could be reached any more, or one of them does not exist
+        explained = self._describe(clash, alone, smallest=smallest)
+        return ConflictRefused(
+            explained.summary(),
+            hint=explained.hint() or f"leave out {clash[0]}",
+            context={
+                "requirements": list(self.requirements),
+                "clash": explained.to_json(),
+                "lines": explained.lines(),
+                "uv": said_by_uv(self.failure),
+            },
+        )
+
+    # what is tried
+
+    def _locked(
+        self,
+        requirements: Sequence[str],
+        *,
+        bind: bool = True,
+        hosts: Sequence[str] | None = None,
+        constraints: Sequence[str] = (),
+        needed: bool = False,
+    ) -> Locked:
+        if not needed and (self.trials >= MAX_TRIALS or time.monotonic() - self.begun > MAX_SECONDS):
+            raise BudgetSpent
+        self.trials += 1
+        return self.ground.try_lock(requirements, bind=bind, hosts=hosts, constraints=constraints)
+
+    def _fits(self, requirements: Sequence[str]) -> bool:
+        try:
+            self._locked(requirements)
+        except PerdureError as error:
+            if not is_unsolvable(error):
+                raise
+            return False
+        return True
+
+    # what is said
+
+    def _describe(self, clash: tuple[str, ...], alone: Mapping[str, Locked], *, smallest: bool) -> Clash:
+        release = self.ground.release
+        locked = {name: versions for name, versions in host_versions(release).items() if versions}
+        contested, chains = self._find_chains(alone, locked)
+        ways, not_tried = self._find_ways(clash)
+        return Clash(
+            host=release.name,
+            host_version=release.version,
+            plugins=clash,
+            smallest=smallest,
+            chains=chains,
+            contested=contested,
+            locked=", ".join(sorted(locked[contested])) if contested in locked else None,
+            ways=ways,
+            not_tried=not_tried,
+            trials=self.trials,
+        )
+
+    def _find_chains(
+        self, alone: Mapping[str, Locked], locked: Mapping[str, set[str]]
+    ) -> tuple[str | None, tuple[tuple[Step, ...], ...]]:
+        """Return what is contested and how each plugin comes to it, at the versions that each has alone."""
+        versions = {text: found.versions() for text, found in alone.items()}
+        names = {text: requirement_name(text) for text in alone}
+        needs = self._ask_for_needs(versions, names, locked)
+        contested = _find_contested(needs, versions, names, locked)
+        if contested is None:
+            return None, ()
+        chains = []
+        for text, found in alone.items():
+            way = found.path(names[text], contested)
+            steps = []
+            for who, what in pairwise(way):
+                wanted = needs.get((who, what))
+                if wanted is None and what == contested:
+                    wanted = f"=={versions[text].get(what, '?')}" if contested in locked else ""
+                steps.append(Step(name=who, version=versions[text].get(who, ""), needs=f"{what}{wanted or ''}"))
+            if steps:
+                chains.append(tuple(steps))
+            elif names[text] == contested:
+                bare = Requirement(text)
+                chains.append((Step(name="the profile", version="", needs=f"{contested}{bare.specifier}"),))
+        return contested, tuple(chains)
+
+    def _ask_for_needs(
+        self, versions: Mapping[str, Mapping[str, str]], names: Mapping[str, str], locked: Mapping[str, set[str]]
+    ) -> dict[tuple[str, str], str]:
+        """Return what distributions ask of each other, by both names, from a refusal that is about one version each."""
+        pins: dict[str, str] = {}
+        for found in versions.values():
+            for name, version in found.items():
+                if name not in locked and pins.setdefault(name, version) != version:
+                    pins[name] = ""
+        constraints = [f"{name}=={version}" for name, version in pins.items() if version]
+        first = parse_needs(said_by_uv(self.failure))
+        try:
+            self._locked(tuple(names), constraints=constraints)
+        except PerdureError as error:
+            # There, a need is told as the version that it was pinned to: then only the first refusal knows better.
+            told = parse_needs(said_by_uv(error))
+            pinned = {pair for pair, wanted in told.items() if wanted == f"=={pins.get(pair[1])}"}
+            return {pair: first.get(pair, "") if pair in pinned else wanted for pair, wanted in told.items()}
+        except BudgetSpent:
+            pass
+        return first
+
+    def _find_ways(self, clash: tuple[str, ...]) -> tuple[tuple[WayOut, ...], tuple[str, ...]]:
+        """Return the ways out that were tried, those that fit first, and what was not tried."""
+        release = self.ground.release
+        plans: list[tuple[str, Callable[[], WayOut | None]]] = [
+            *((f"another version of {requirement_name(text)}", partial(self._other_version, text)) for text in clash),
+            (f"a newer {release.name}", self._newer_host),
+            *((f"leaving out {requirement_name(text)}", partial(self._without, text)) for text in clash),
+            (f"any version of {release.name}", self._any_host),
+        ]
+        ways: list[WayOut] = []
+        not_tried: list[str] = []
+        for what, attempt in plans:
+            try:
+                way = attempt()
+            except (BudgetSpent, PerdureError):
+                not_tried.append(what)
+                continue
+            if way is not None and all(way.what != other.what for other in ways):
+                ways.append(way)
+        if self.ground.builds is not None and "no usable wheels" in said_by_uv(self.failure):
+            not_tried.append("versions that have no wheel: building their source is not allowed (install.build)")
+        return tuple(sorted(ways, key=lambda way: not way.fits)), tuple(not_tried)
+
+    def _other_version(self, text: str) -> WayOut | None:
+        """Try every version of a plugin where its requirement excludes some, then its pre-releases."""
+        asked = Requirement(text)
+        extras = f"[{','.join(sorted(asked.extras))}]" if asked.extras else ""
+        others = [other for other in self.requirements if other != text]
+        name = normalise_distribution(asked.name)
+        bare = f"{asked.name}{extras}"
+        for wanted, kind in [(bare, "version"), (f"{bare}>=0.dev0", "pre-release")]:
+            if wanted == text or (kind == "version" and not asked.specifier):
+                continue
+            try:
+                version = self._locked((*others, wanted)).versions()[name]
+            except PerdureError as error:
+                if not is_unsolvable(error):
+                    raise
+                continue
+            command = f"perdure-pm plugin add '{bare}=={version}'"
+            return WayOut(
+                what=f"{name} {version}" if kind == "version" else f"{name} {version}, a pre-release",
+                command=command,
+                fits=True,
+            )
+        return WayOut(what=f"any other version of {name}", command=None, fits=False)
+
+    def _newer_host(self) -> WayOut | None:
+        """Try the newest host that its own requirement allows."""
+        requirement = _host_requirement(self.ground)
+        if requirement is None:
+            return None
+        version = self._host_with([requirement])
+        release = self.ground.release
+        if version is None or version == release.version:
+            return WayOut(what=f"a newer {release.name} that fits {requirement}", command=None, fits=False)
+        return WayOut(what=f"{release.name} {version}", command="perdure-pm upgrade", fits=True)
+
+    def _any_host(self) -> WayOut | None:
+        """Try every version of the host, then its pre-releases."""
+        requirement = _host_requirement(self.ground)
+        if requirement is None:
+            return None
+        asked = Requirement(requirement)
+        extras = f"[{','.join(sorted(asked.extras))}]" if asked.extras else ""
+        release = self.ground.release
+        for wanted in (f"{asked.name}{extras}", f"{asked.name}{extras}>=0.dev0"):
+            version = None if wanted == requirement else self._host_with([wanted])
+            if version is not None and version != release.version:
+                command = f"perdure-pm host init '{asked.name}{extras}=={version}' --yes"
+                return WayOut(what=f"{release.name} {version}", command=command, fits=True)
+        return WayOut(what=f"another {release.name}", command=None, fits=False)
+
+    def _host_with(self, hosts: Sequence[str]) -> str | None:
+        beside = json.loads(self.ground.release.source).get("with", [])
+        try:
+            found = self._locked(self.requirements, bind=False, hosts=[*hosts, *beside])
+        except PerdureError as error:
+            if not is_unsolvable(error):
+                raise
+            return None
+        return found.versions().get(normalise_distribution(self.ground.release.name))
+
+    def _without(self, text: str) -> WayOut:
+        rest = tuple(other for other in self.requirements if other != text)
+        name = requirement_name(text)
+        fits = not rest or self._fits(rest)
+        command = f"perdure-pm plugin remove {name}" if text in self.there else None
+        return WayOut(what=f"leaving out {name}", command=command if fits else None, fits=fits)
+
+
+def mentioned(requirements: Sequence[str], said: str) -> list[str]:
+    """Return the requirements whose names stand in uv's words."""
+    words = set(re.findall(_NAME, said))
+    words |= {word.rstrip(".") for word in words}
+    return [text for text in requirements if requirement_name(text) in words]
+
+
+def parse_needs(said: str) -> dict[tuple[str, str], str]:
+    """Return what uv's explanation says that distributions need of each other: (who, what) → versions."""
+    text = " ".join(said.split())
+    found: dict[tuple[str, str], str] = {}
+    for match in _ONE_OF.finditer(text):
+        choices = match["list"].split()
+        what = re.match(_NAME, choices[0])
+        if what is not None:
+            found.setdefault((match["who"], what[0]), " or ".join(choice[len(what[0]) :] for choice in choices))
+    for match in _NEEDS.finditer(text):
+        if match["what"] == "one" or match["who"] == "project":
+            continue
+        found.setdefault((match["who"], match["what"]), match["versions"])
+        end = match.end()
+        while more := _AND.match(text, end):
+            found.setdefault((match["who"], more["what"]), more["versions"])
+            end = more.end()
+    return found
+
+
+def _find_contested(
+    needs: Mapping[tuple[str, str], str],
+    versions: Mapping[str, Mapping[str, str]],
+    names: Mapping[str, str],
+    locked: Mapping[str, set[str]],
+) -> str | None:
+    """Return the distribution on which the plugins and the host's lock do not agree."""
+    for (_, what), wanted in needs.items():
+        if what in locked and wanted and not any(_admits(wanted, version) for version in locked[what]):
+            return what
+    for text, name in names.items():  # asked for by the profile, and locked by the host
+        if name in locked and not any(_admits(str(Requirement(text).specifier), version) for version in locked[name]):
+            return name
+    asked = {what for _, what in needs}
+    for what in sorted(asked):
+        several = {found[what] for found in versions.values() if what in found}
+        if len(several) > 1 and what not in locked:
+            return what
+    moved = [
+        name
+        for found in versions.values()
+        for name, version in found.items()
+        if name in locked and version not in locked[name] and name in asked
+    ]
+    return moved[0] if len(set(moved)) == 1 else None
+
+
+def _admits(versions: str, version: str) -> bool:
+    try:
+        return any(SpecifierSet(choice).contains(version, prereleases=True) for choice in versions.split(" or "))
+    except InvalidSpecifier:
+        return True
+
+
+def _host_requirement(ground: Ground) -> str | None:
+    """Return the requirement by which the host is had from an index, or None where it is had otherwise."""
+    try:
+        found = json.loads(ground.release.source).get("requirement")
+        return str(Requirement(found)) if isinstance(found, str) else None
+    except (ValueError, AttributeError, InvalidRequirement):
+        return None
