@@ -24,6 +24,7 @@ from typing import Any, NoReturn, Protocol
 
 from perdure_pm import wire
 from perdure_pm.adapters import processes
+from perdure_pm.adapters.worker_process import WORKER_ENTRY, start_worker
 from perdure_pm.model.errors import (
     DeadlineExceeded,
     OperationCancelled,
@@ -33,35 +34,6 @@ from perdure_pm.model.errors import (
     WorkerTransportFault,
 )
 from perdure_pm.store.layout import Layout
-
-WORKER_ENTRY: tuple[str, ...] = ("-I", "-m", "perdure_pm.worker")
-
-KEPT_VARIABLES = frozenset(
-    name
-    for base in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NETRC")
-    for name in (base, base.lower())
-) | {
-    "HOME",
-    "LANG",
-    "LOGNAME",
-    "PATH",
-    "TMPDIR",
-    "TZ",
-    "USER",
-    "XDG_DATA_HOME",
-    # what Windows needs to start a process and to find the user's directories
-    "APPDATA",
-    "COMSPEC",
-    "LOCALAPPDATA",
-    "PATHEXT",
-    "PROCESSOR_ARCHITECTURE",
-    "SYSTEMROOT",
-    "TEMP",
-    "TMP",
-    "USERPROFILE",
-    "WINDIR",
-}
-KEPT_PREFIXES = ("PERDURE_", "LC_")
 
 STDERR_BYTES = 4000
 """How much of the end of stderr a transport fault quotes."""
@@ -135,6 +107,7 @@ class Client:
         entry: Sequence[str] = WORKER_ENTRY,
         operations: Sequence[str] = wire.OPERATION_NAMES,
         grace: float = wire.GRACE_SECONDS,
+        ahead: Callable[[], processes.Child | None] | None = None,
     ) -> None:
         """Take what every call needs.
 
@@ -145,7 +118,9 @@ class Client:
             entry: how that Python starts the worker.
             operations: the operations that the worker knows.
             grace: seconds that an ended worker may take to clean up.
+            ahead: returns a worker of this home that was started before it was known what to ask, or None.
         """
+        self._ahead = ahead
         self._layout = layout
         self._acquire = acquire
         self._environ = os.environ if environ is None else environ
@@ -224,20 +199,12 @@ class Client:
             "packages": list(packages),
         }
         line = wire.encode("request", **request)  # refused here, where it is too large, before anything starts
-        home = self._layout.home
-        process = processes.start(
-            [python, *self._entry, "--home", home],
-            environment=worker_environment(self._environ),
-            directory=home if home.is_dir() else Path(home.anchor),
-        )
+        process = self._ahead() if self._ahead is not None else None
+        if process is None:
+            process = start_worker(python, self._layout.home, self._environ, entry=self._entry)
         conversation = _Conversation(process, request, line, callbacks, on_progress, on_log, self._grace)
         with cancellation.connected(conversation.cancel):
             return conversation.hold()
-
-
-def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of `environ` that a worker gets: nothing that changes how Python, uv or pip work."""
-    return {name: value for name, value in environ.items() if name in KEPT_VARIABLES or name.startswith(KEPT_PREFIXES)}
 
 
 class _Conversation:

@@ -5,6 +5,8 @@ Owns: the table of operations, and making an operation's context from a request.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +18,7 @@ from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.model.errors import ConfigInvalid, UsageFault
 from perdure_pm.model.registration import parse_registrations
 from perdure_pm.model.settings import SETTINGS, network_of, resolve
-from perdure_pm.ops.collect import collect
-from perdure_pm.ops.configure import config_set
 from perdure_pm.ops.context import Context, Outcome
-from perdure_pm.ops.host_init import init_host
-from perdure_pm.ops.install import install, upgrade
-from perdure_pm.ops.labelling import label, pin
-from perdure_pm.ops.packages import install_packages
-from perdure_pm.ops.plugins import add_plugins, remove_plugins
-from perdure_pm.ops.rollback import rollback
-from perdure_pm.ops.self_rebuild import rebuild_self
-from perdure_pm.ops.trial import confirm, judge_start
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import current_generation
 from perdure_pm.store.layout import Layout
@@ -37,27 +29,44 @@ from perdure_pm.store.policy import lazy_allowed
 class Operation:
     """One entry of the table."""
 
-    function: Callable[[Context, Mapping[str, Any]], Outcome]
+    place: str
+    """The module below ops, and the function in it."""
     mutating: bool
     """Whether it leaves a receipt."""
 
+    @property
+    def function(self) -> Callable[[Context, Mapping[str, Any]], Outcome]:
+        """The operation, imported now: a worker serves one, and the others would double its start."""
+        module, _, name = self.place.partition(":")
+        found: Callable[[Context, Mapping[str, Any]], Outcome] = getattr(
+            importlib.import_module(f"perdure_pm.ops.{module}"), name
+        )
+        return found
+
 
 OPERATIONS: dict[str, Operation] = {
-    "config-set": Operation(config_set, mutating=True),
-    "host-init": Operation(init_host, mutating=True),
-    "install": Operation(install, mutating=True),
-    "package-install": Operation(install_packages, mutating=True),
-    "confirm": Operation(confirm, mutating=True),
-    "label": Operation(label, mutating=True),
-    "pin": Operation(pin, mutating=True),
-    "plugin-add": Operation(add_plugins, mutating=True),
-    "plugin-remove": Operation(remove_plugins, mutating=True),
-    "rollback": Operation(rollback, mutating=True),
-    "collect": Operation(collect, mutating=True),
-    "trial-judge": Operation(judge_start, mutating=True),
-    "upgrade": Operation(upgrade, mutating=True),
-    "self-rebuild": Operation(rebuild_self, mutating=True),
+    "config-set": Operation("configure:config_set", mutating=True),
+    "host-init": Operation("host_init:init_host", mutating=True),
+    "install": Operation("install:install", mutating=True),
+    "package-install": Operation("packages:install_packages", mutating=True),
+    "confirm": Operation("trial:confirm", mutating=True),
+    "label": Operation("labelling:label", mutating=True),
+    "pin": Operation("labelling:pin", mutating=True),
+    "plugin-add": Operation("plugins:add_plugins", mutating=True),
+    "plugin-remove": Operation("plugins:remove_plugins", mutating=True),
+    "rollback": Operation("rollback:rollback", mutating=True),
+    "collect": Operation("collect:collect", mutating=True),
+    "trial-judge": Operation("trial:judge_start", mutating=True),
+    "upgrade": Operation("install:upgrade", mutating=True),
+    "self-rebuild": Operation("self_rebuild:rebuild_self", mutating=True),
 }
+
+
+def load_ahead(name: str) -> None:
+    """Have what an operation needs imported before it is asked for; what breaks in that says so then."""
+    with contextlib.suppress(Exception):
+        _ = OPERATIONS[name].function
+        import perdure_pm.store.yaml_text  # noqa: F401 - every home has a configuration to read
 
 
 class Request(Protocol):

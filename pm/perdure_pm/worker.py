@@ -551,14 +551,15 @@ def main(
     """Serve one request on stdin and stdout; return the exit code.
 
     Args:
-        arguments: the command line: ``--home DIR``.
+        arguments: the command line: ``--home DIR``, and ``--expect OPERATION`` where it is known what will come.
         operations: the table, in the place of composition's.
         make_context: the factory, in the place of composition's.
         patience: see `Ending`.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if len(words) != 2 or words[0] != "--home":  # not argparse, whose import takes longer than a worker's start should
-        sys.stderr.write("usage: python -I -m perdure_pm.worker --home DIR   (PM's client starts it)\n")
+    # Not argparse, whose import takes longer than a worker's start should.
+    if words[::2] not in (["--home"], ["--home", "--expect"]) or len(words) % 2:
+        sys.stderr.write("usage: python -I -m perdure_pm.worker --home DIR [--expect OPERATION]   (PM starts it)\n")
         return EXIT_USAGE
     layout = Layout(Path(words[1]))
     # Before anything else is imported: what prints on import must not print into the protocol.
@@ -567,8 +568,11 @@ def main(
         from perdure_pm import composition
 
         operations, make_context = composition.OPERATIONS, composition.make_context
+        composition.load_ahead(words[3] if len(words) > 2 else "")
     return Server(layout, channel, operations, make_context, patience=patience).serve()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # what an interpreter tidies at its end is gone with the process; the client waits for that end

@@ -32,7 +32,7 @@ def files() -> tuple[Path, ...]:
         folders[:] = sorted(
             name for name in folders if name not in _NOT_OURS and not name.endswith(("_cache", ".egg-info"))
         )
-        for name in sorted(names):
+        for name in sorted(set(names) - _NOT_OURS):  # `.git` is a file in a linked work tree
             path = Path(folder, name)
             try:
                 path.read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ Keeps: cli-exit-codes, cli-one-object.
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -17,20 +18,9 @@ import click
 
 from perdure_pm import __version__
 from perdure_pm.adapters.streams import open_descriptors
-from perdure_pm.cli.completions import completions
-from perdure_pm.cli.configuration import config
-from perdure_pm.cli.environment import env, path, run
-from perdure_pm.cli.generations import collect, confirm, diff, history, label, pin, rollback
-from perdure_pm.cli.host import host
-from perdure_pm.cli.install import install, plan, upgrade
-from perdure_pm.cli.looking import receipts, status
 from perdure_pm.cli.options import Group, Told
-from perdure_pm.cli.own import own
-from perdure_pm.cli.plugins import plugin
 from perdure_pm.cli.render import Answer, write_answer, write_error
 from perdure_pm.cli.session import PROGRAM, Session
-from perdure_pm.cli.trial_start import start_on_trial
-from perdure_pm.cli.uninstall import uninstall
 from perdure_pm.model.errors import (
     EXIT_INTERRUPTED,
     EXIT_TERMINATED,
@@ -48,7 +38,58 @@ class Terminated(BaseException):
     """SIGTERM arrived outside an operation that could be cancelled."""
 
 
-@click.group(cls=Group, kind="building", full_help=True, name=PROGRAM)
+VERBS: dict[str, str] = {
+    "status": "looking:status",
+    "install": "install:install",
+    "plan": "install:plan",
+    "upgrade": "install:upgrade",
+    "plugin": "plugins:plugin",
+    "host": "host:host",
+    "rollback": "generations:rollback",
+    "confirm": "generations:confirm",
+    "history": "generations:history",
+    "diff": "generations:diff",
+    "pin": "generations:pin",
+    "label": "generations:label",
+    "collect": "generations:collect",
+    "run": "environment:run",
+    "env": "environment:env",
+    "config": "configuration:config",
+    "receipts": "looking:receipts",
+    "self": "own:own",
+    "path": "environment:path",
+    "uninstall": "uninstall:uninstall",
+    "completions": "completions:completions",
+    "start-on-trial": "trial_start:start_on_trial",
+}
+"""Each verb by name, and the module and function it is in: one run imports the one it is asked for."""
+
+
+class Root(Group):
+    """The group of all verbs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all verbs."""
+        return sorted({*VERBS, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the verb of that name, imported now where it was not yet."""
+        if cmd_name in VERBS and cmd_name not in self.commands:
+            module, _, function = VERBS[cmd_name].partition(":")
+            self.add_command(getattr(importlib.import_module(f"perdure_pm.cli.{module}"), function), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb that was asked for; where there is none, every verb is there to be suggested."""
+        if args and args[0] not in VERBS:
+            for name in VERBS:
+                self.get_command(ctx, name)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Root, kind="building", full_help=True, name=PROGRAM)
 @click.option(
     "--version",
     is_flag=True,
@@ -59,35 +100,6 @@ class Terminated(BaseException):
 )
 def root() -> None:
     """Install an application with its plugins, keep it running, and repair it."""
-
-
-VERBS: tuple[click.Command, ...] = (
-    status,
-    install,
-    plan,
-    upgrade,
-    plugin,
-    host,
-    rollback,
-    confirm,
-    history,
-    diff,
-    pin,
-    label,
-    collect,
-    run,
-    env,
-    config,
-    receipts,
-    own,
-    path,
-    uninstall,
-    completions,
-    start_on_trial,
-)
-
-for verb in VERBS:
-    root.add_command(verb)
 
 
 @root.command("version")

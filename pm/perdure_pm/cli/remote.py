@@ -17,11 +17,11 @@ from types import FrameType
 from typing import Any
 
 from perdure_pm.adapters.processes import replace_process
+from perdure_pm.cli import ahead
 from perdure_pm.cli.progress import Progress
 from perdure_pm.cli.render import Answer
 from perdure_pm.cli.session import Session, own_home
 from perdure_pm.client import Cancellation, Client, Result
-from perdure_pm.ops.runtime import seed_source
 from perdure_pm.store.layout import Layout
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -45,7 +45,9 @@ def call(
     _require_own_home(session, layout)
     cancellation = Cancellation()
     # The runtime that runs this command line is one that can serve: it was checked when it started.
-    client = Client(layout, lambda: Path(sys.executable), environ=session.environ)
+    client = Client(
+        layout, lambda: Path(sys.executable), environ=session.environ, ahead=lambda: ahead.take(layout.home)
+    )
     with Progress(session) as progress, _cancelled_by_signals(cancellation):
         result = client.call(
             operation,
@@ -65,6 +67,8 @@ def _require_own_home(session: Session, layout: Layout) -> None:
     own = own_home(sys.prefix)
     if own is None or own.resolve() == layout.home:
         return
+    from perdure_pm.ops.runtime import seed_source  # the builder's half of PM, for the rare case alone
+
     bootstrap = seed_source(Layout(own)) / "pm" / "bootstrap.py"
     python = getattr(sys, "_base_executable", None) or sys.executable
     replace_process([python, "-I", bootstrap, "--home", layout.home, "pm", *sys.argv[1:]], session.environ)

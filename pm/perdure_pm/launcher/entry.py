@@ -62,13 +62,25 @@ def start() -> None:
     problem = find_problem(runtime)
     if not problem:
         try:
-            import perdure_pm.cli.entry  # noqa: F401 - what main loads first, so that damage shows here
-            from perdure_pm.cli import main  # only after the check
+            from perdure_pm.cli import main, prepare  # only after the check
+
+            prepare(os.path.dirname(os.path.dirname(os.path.dirname(runtime))))
         except Exception as error:  # noqa: BLE001 - whatever a damaged module raises
             problem = f"it cannot be imported ({type(error).__name__}: {error})"
         else:
-            sys.exit(main())
+            end(main())
     rescue(runtime, problem)
+
+
+def end(code: int) -> None:
+    """End the process at once where all is written: tidying an interpreter up takes longer than many a verb."""
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):
+        sys.exit(code)  # the interpreter's own end knows closed and full streams
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ nobody knows is reported and kept.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -258,6 +257,8 @@ def find_key(name: str) -> tuple[Key, bool]:
 def near_miss(word: str, known: Sequence[str]) -> str | None:
     """Return the known word that was probably meant."""
     by_end = [name for name in known if name.rpartition(".")[2] == word]
+    import difflib  # 2 ms, and only for a word that nobody knows
+
     close = difflib.get_close_matches(word, known, n=1) or by_end[:1]
     return close[0] if close else None
 

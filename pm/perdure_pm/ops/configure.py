@@ -6,7 +6,6 @@ file that would not be valid afterwards is not written; pm/policy follows config
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,6 +48,8 @@ def config_set(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         if text == file.text:
             return Outcome(status="noop", data=data, obligations=notices)
         if context.dry_run:
+            import difflib
+
             changes = difflib.unified_diff(file.text.splitlines(), text.splitlines(), lineterm="", n=1)
             return Outcome(status="ok", data={**data, "dry_run": True, "diff": list(changes)[2:]}, obligations=notices)
         data["digest"] = save_text(context.filesystem, file, text)

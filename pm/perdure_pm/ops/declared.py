@@ -7,7 +7,6 @@ modules of a plugin that has no entry points. Does not own: importing any of it 
 
 from __future__ import annotations
 
-import configparser
 import csv
 import re
 from collections.abc import Collection, Mapping
@@ -50,6 +49,8 @@ class Entry:
 
 def parse_entry_points(text: str) -> dict[str, dict[str, str]]:
     """Return an entry_points.txt as group → name → value."""
+    import configparser  # 2 ms that an install with nothing to do does not need
+
     parser = configparser.ConfigParser(delimiters=("=",), interpolation=None)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # names of commands keep their case
     parser.read_string(text)

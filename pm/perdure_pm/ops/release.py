@@ -8,7 +8,6 @@ needs of the host is in it.
 from __future__ import annotations
 
 import json
-import tomllib
 import zipfile
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -207,6 +206,8 @@ def with_extras(uv: Uv, layout: Layout, release: Release, extras: Collection[str
 
 
 def _load_project(checkout: Path) -> dict[str, Any]:
+    import tomllib
+
     try:
         project = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))
         if not isinstance(project.get("project", {}).get("name"), str):
@@ -257,6 +258,8 @@ def _local_projects(checkout: Path) -> list[Path]:
 
 def _project_members(folder: Path) -> Iterable[Path]:
     """Return what of a project gets into its wheel: for uv_build the module, else all but caches and VCS data."""
+    import tomllib
+
     try:
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
     except ValueError as error:

@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from perdure_pm.model.config import (
@@ -71,9 +72,7 @@ def load_file(layout: Layout, path: Path) -> ConfigFile:
             message=f"is not UTF-8: byte 0x{data[error.start]:02x}",
         )
         return ConfigFile(path=path, text="", digest=_digest(data), document=Document(file=name, faults=(fault,)))
-    from perdure_pm.store.yaml_text import read_document
-
-    document = read_document(text.removeprefix("\ufeff"), name)
+    document = _read(text.removeprefix("\ufeff"), name)
     mode = stat.S_IMODE(status.st_mode)
     return ConfigFile(path=path, text=text, digest=_digest(data), document=document, mode=mode)
 
@@ -164,6 +163,14 @@ def save_text(filesystem: Filesystem, file: ConfigFile, text: str) -> str:
     filesystem.make_directories(file.path.parent)
     filesystem.write_durable(target, data, mode=file.mode)
     return _digest(data)
+
+
+@lru_cache(maxsize=16)
+def _read(text: str, name: str) -> Document:
+    """Return what a text says; an operation asks about the same one several times, and a document never changes."""
+    from perdure_pm.store.yaml_text import read_document
+
+    return read_document(text, name)
 
 
 def _unreadable(path: Path, name: str, message: str) -> ConfigFile:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from perdure_pm import wire
-from perdure_pm.client import worker_environment
+from perdure_pm.adapters.worker_process import worker_environment
 from perdure_pm.model import errors
 from perdure_pm.store.layout import Layout
 from tests.pm.polling import read_when_written, wait_until
