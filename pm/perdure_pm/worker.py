@@ -8,7 +8,8 @@ Before the commit anything may end the operation, after it nothing does. An oper
 main thread, so that `finally` blocks run and children die as trees; where the main thread does not come back, a
 watchdog closes the receipt and ends the process. More than 500 lines, because every way to end an operation must be
 read against every other: they meet in a few lines of state. Invariants: worker-stdout-private,
-worker-cancel-before-commit-only, worker-dies-with-caller, receipt-before-work, worker-leaves-no-process.
+worker-cancel-before-commit-only, worker-dies-with-caller, receipt-before-work, worker-leaves-no-process,
+obligation-carried-forward.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from perdure_pm.model.errors import (
     WorkerTransportFault,
 )
 from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.store import receipts
 from perdure_pm.store.layout import Layout
 
@@ -401,6 +403,8 @@ class Server:
             if described["code"] == InternalFault.code and described["builtin"] is None:
                 traceback.print_exception(error, file=sys.stderr)
         if self._receipt is not None:
+            # However it ended: what an earlier operation left for a person to do is told until it is done.
+            obligations += [text for text in find_obligations(self._layout) if text not in obligations]
             try:
                 self._receipt = receipts.finish(
                     self._filesystem,

@@ -134,7 +134,7 @@ def label(session: Session, name: str, generation: str | None, remove: bool) -> 
 @click.option("--keep", type=click.IntRange(0, 10_000), metavar="N", help="How many of the newest stay; 5 by default.")
 @click.pass_obj
 def collect(session: Session, keep: int | None) -> Answer:
-    """Remove the generations that nothing needs any more."""
+    """Remove the generations and receipts that nothing needs any more."""
     from perdure_pm.cli.remote import call
 
     return call(session, "collect", {"keep": keep}, _show_collected)
@@ -165,6 +165,8 @@ def _show_selected(data: Mapping[str, Any], status: str) -> str:
 def _show_collected(data: Mapping[str, Any], status: str) -> str:
     verb = "would remove" if data.get("dry_run") else "removed"
     gone = [*data["removed"], *data["half_built"], *data.get("releases", []), *data.get("runtimes", [])]
+    if data["receipts"]:
+        gone.append("1 receipt" if data["receipts"] == 1 else f"{data['receipts']} receipts")
     rows = [[name, ", ".join(reasons)] for name, reasons in data["kept"].items()]
     first = f"{verb} {', '.join(gone)}" if gone else "nothing to remove"
     return first + (f"\n\n{columns(rows, ['kept', 'why'])}" if rows else "") if status != "refused" else first

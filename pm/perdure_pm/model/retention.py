@@ -1,9 +1,9 @@
-"""Which generations are kept, and why.
+"""Which generations and which receipts are kept, and why.
 
-Owns: the rule, as a pure function. Does not own: finding the facts (ops.collect), moving and deleting.
+Owns: the rules, as pure functions. Does not own: finding the facts (ops.collect), moving and deleting.
 
 Keeps: collect-never-takes-used: what is current, previous, pinned, labelled, leased, among the newest or was selected
-less than a day ago is kept, whatever else is true.
+less than a day ago is kept, whatever else is true. receipt-retention: what a receipt needs to stay.
 """
 
 from __future__ import annotations
@@ -70,3 +70,50 @@ def decide_kept(
         ]
         kept[name] = tuple(reasons)
     return kept
+
+
+NEWEST_RECEIPTS = 200
+"""How many of the newest receipts are kept in any case."""
+
+RECEIPT_AGE = timedelta(days=30)
+"""How long every receipt is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldReceipt:
+    """One receipt that is old enough to be looked at, as far as the rule looks at it."""
+
+    name: str
+    """Sorts by time."""
+    finished: bool
+    selected: str | None
+    """The generation that it says was selected, where the operation succeeded."""
+
+
+def find_old_receipts(moments: Mapping[str, datetime], *, now: datetime) -> tuple[str, ...]:
+    """Return the names that are neither among the newest nor young, oldest first: only these have to be read.
+
+    Args:
+        moments: when each began, by its name, which sorts by time; aware.
+        now: aware.
+    """
+    ranked = sorted(moments)
+    return tuple(name for name in ranked[: max(0, len(ranked) - NEWEST_RECEIPTS)] if now - moments[name] > RECEIPT_AGE)
+
+
+def decide_receipts(old: Collection[OldReceipt], *, kept: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the old receipts that may go, oldest first.
+
+    Of a generation that is kept the oldest and the newest that selected it stay: how it came to be, and what put it to
+    use last. So what stays is bounded by the number of generations, however often they take turns.
+
+    Args:
+        old: what `find_old_receipts` named.
+        kept: the generations that are there.
+    """
+    ranked = sorted(old, key=lambda receipt: receipt.name)
+    telling = [receipt for receipt in ranked if receipt.selected in kept and receipt.selected is not None]
+    first = {receipt.selected: receipt.name for receipt in reversed(telling)}
+    last = {receipt.selected: receipt.name for receipt in telling}
+    held = {*first.values(), *last.values()}
+    return tuple(receipt.name for receipt in ranked if receipt.finished and receipt.name not in held)

@@ -21,10 +21,10 @@ from perdure_pm.model.retention import NEWEST, YOUNG, Candidate, decide_kept
 from perdure_pm.ops.arguments import read_number
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
-from perdure_pm.ops.obligations import find_obligations
+from perdure_pm.ops.receipts_kept import collect_receipts, plan_receipts
 from perdure_pm.ops.recovery import recover
 from perdure_pm.ops.runtime import load_runtime, remove_unfinished
-from perdure_pm.store.generations import Generation, list_generations, list_unsealed
+from perdure_pm.store.generations import Generation, list_generations, list_identities, list_unsealed
 from perdure_pm.store.history import find_previous, load_history
 from perdure_pm.store.labels import load_labels
 from perdure_pm.store.layout import Layout
@@ -55,7 +55,9 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             "kept": {name: list(reasons) for name, reasons in kept.items() if reasons},
             "damaged": {item.identity: item.reason for item in damaged},
         }
+        staying = set(list_identities(layout)).difference(going, half_built)
         if context.dry_run:
+            data["receipts"] = len(plan_receipts(context, staying))
             return Outcome(status="ok", data={**data, "dry_run": True})
         left = []
         for name in [*going, *half_built]:
@@ -66,14 +68,15 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         left += _empty_trash(context)
         remove_unfinished(layout, context.filesystem)
         left += _remove_temporaries(context)
+        data["receipts"] = collect_receipts(context, staying)
         data["left"] = left
         data["removed"] = [name for name in going if str(layout.generation(name)) not in left]
-        changed = going or half_built or data["releases"] or data["runtimes"]
+        changed = going or half_built or data["releases"] or data["runtimes"] or data["receipts"]
         kept_back = tuple(f"{path} could not be removed yet; the next collect tries again" for path in left)
         return Outcome(
             status="ok" if changed else "noop",
             data=data,
-            obligations=(*notices, *find_obligations(context), *kept_back),
+            obligations=(*notices, *kept_back),
         )
 
 

@@ -1,7 +1,10 @@
 """What an operation could not finish itself: processes that still run from a generation which is not selected any more.
 
-Owns: finding them. Does not own: the receipt that carries them. They are looked for anew at the end of every operation,
-so later receipts carry an obligation until the last process is gone, and none outlives its reason.
+Owns: finding them. Does not own: the receipt that carries them (the worker, for every operation that leaves one,
+however it ended). They are looked for anew each time, so later receipts carry an obligation until the last process is
+gone, and none outlives its reason.
+
+Keeps: obligation-carried-forward.
 """
 
 from __future__ import annotations
@@ -9,18 +12,21 @@ from __future__ import annotations
 import sys
 
 from perdure_pm.adapters.leases import find_users, is_leased
-from perdure_pm.ops.context import Context
+from perdure_pm.model.errors import IntegrityFault
 from perdure_pm.store.generations import list_identities
+from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import list_profiles, load_pointer
 
 SHOWN = 5
 """How many processes are named one by one."""
 
 
-def find_obligations(context: Context) -> tuple[str, ...]:
+def find_obligations(layout: Layout) -> tuple[str, ...]:
     """Return a sentence for each generation that runs and is selected by no profile."""
-    layout = context.layout
-    selected = {load_pointer(layout, profile) for profile in list_profiles(layout)}
+    try:
+        selected = {load_pointer(layout, profile) for profile in list_profiles(layout)}
+    except IntegrityFault:
+        return ()  # what is selected cannot be told, and nobody is to restart what may be right
     used = {identity: users for identity, users in find_users(layout).items() if identity not in selected}
     said = []
     for identity, users in sorted(used.items()):

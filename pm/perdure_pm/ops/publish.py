@@ -13,7 +13,7 @@ It reads top to bottom as the protocol (docs/explanation/crash-safety.md names t
     9  is the intent still what step 3 read?   once more from 3, then the caller is asked to
     10 commit                               one durable write of the pointer
     11 configuration follows                written down before the commit, finished by whatever runs next
-    12 obligations                          what a person has to do
+    12 obligations                          what is left to a person; the worker adds what earlier ones left
 
 Owns: that order. Does not own: what is wanted (wanted), resolving (resolve), what lies in a generation (candidate), nor
 the verdict on it (verify).
@@ -45,7 +45,6 @@ from perdure_pm.ops.intent import (
     write_pending,
 )
 from perdure_pm.ops.launchers import write_host_launchers
-from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.ops.packages_of import compare_packages, recorded_versions, resolved_versions
 from perdure_pm.ops.recovery import commit, recover, start_trial, tidy
 from perdure_pm.ops.release import with_extras
@@ -193,7 +192,6 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         lambda: write_host_launchers(filesystem, layout, commands, intent.home.host_environment),
         lambda: finish_pending(context),
         lambda: write_host(context, intent, wanted.release.name, checkout, wanted.extras),
-        lambda: find_obligations(context),
     )
     reporter.callback("published", {"profile": context.profile, "generation": identity, "from": before})
     return Outcome(
@@ -223,7 +221,7 @@ def _answer_noop(
     return Outcome(
         status="noop",
         data={"generation": current.identity, "plan": plan},
-        obligations=(*notices, *find_obligations(context)),
+        obligations=notices,
     )
 
 

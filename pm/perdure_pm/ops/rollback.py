@@ -14,7 +14,6 @@ from perdure_pm.model.errors import ConfigInvalid, NothingInstalled, UsageFault
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.intent import align_profile, finish_pending
-from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.ops.recovery import commit, follow_commands, recover, tidy
 from perdure_pm.ops.soundness import ensure_read_only, require_sound
 from perdure_pm.store.generations import Generation, current_generation, find_generation, load_generation
@@ -53,7 +52,7 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
     before = current_generation(layout, context.profile)
     data: dict[str, Any] = {"generation": target.identity, "from": None if before is None else before.identity}
     if before is not None and before.identity == target.identity:
-        return Outcome(status="noop", data=data, obligations=(*find_obligations(context), *notices))
+        return Outcome(status="noop", data=data, obligations=notices)
     require_sound(layout, target)
     if context.dry_run:
         return Outcome(status="ok", data={**data, "dry_run": True})
@@ -72,7 +71,6 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
         lambda: append_selection(context.filesystem, layout, context.profile, selection),
         lambda: follow_commands(context, target),
         lambda: finish_pending(context),
-        lambda: find_obligations(context),
     )
     context.reporter.callback("rolled_back", {"profile": context.profile, **data})
     return Outcome(status="ok", data=data, obligations=(*notices, *said))

@@ -53,6 +53,11 @@ class Layout:
         return self.home / "receipts"
 
     @property
+    def unfinished(self) -> Path:
+        """One empty directory for each receipt that is not finished."""
+        return self.receipts / "unfinished"
+
+    @property
     def cache(self) -> Path:
         return self.home / "cache"
 

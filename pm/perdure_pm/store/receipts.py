@@ -1,28 +1,38 @@
 """Receipts: what every operation left behind, refusals and no-ops included.
 
 Owns: the form of a receipt, writing it before the operation and finishing it after, closing those of dead writers,
-and reading them. Does not own: what an operation puts into one. Nothing ever triggers an action from a receipt; they
-are for people and for callers. Invariants: receipt-before-work, receipt-dead-writer-closed, receipt-damage-named.
+and reading them. Does not own: what an operation puts into one, nor which ones are kept (model.retention). Nothing ever
+triggers an action from a receipt; they are for people and for callers. Invariants: receipt-before-work,
+receipt-dead-writer-closed, receipt-damage-named, receipt-cost-bounded.
+
+Those that are not finished are found by a marker each, a directory of the receipt's name in ``receipts/unfinished``:
+what an operation has to read does not grow with what others left. It is made before the receipt and removed after it
+was finished, so a crash between leaves a marker too many, never one too few. It is not flushed by itself: where a power
+loss takes one away, the next collection, which reads all receipts, closes that receipt.
 
 Standard library only, Python 3.9: bootstrap writes one when it refuses.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from perdure_pm.model.errors import PerdureError
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.reading import read_regular
 
 SCHEMA = 1
 MAX_BYTES = 16 << 20
+_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}\.json")
 STATUSES = ("started", "ok", "noop", "refused", "failed", "cancelled", "interrupted")
 
 
@@ -93,8 +103,12 @@ def open_receipt(
         boot_id=writer.boot_id,
         process_start=writer.process_start,
     )
-    filesystem.make_directories(layout.receipts)
-    _write(filesystem, layout, receipt)
+    filesystem.make_directories(layout.unfinished / Path(receipt.name).stem)
+    try:
+        _write(filesystem, layout, receipt)
+    except PerdureError:
+        _remove_marker(filesystem, layout, receipt.name)
+        raise
     return receipt
 
 
@@ -119,23 +133,92 @@ def finish(
         obligations=tuple(obligations),
     )
     _write(filesystem, layout, finished)
+    _remove_marker(filesystem, layout, finished.name)
     return finished
 
 
 def close_interrupted(
-    filesystem: Filesystem, layout: Layout, *, now: datetime, still_runs: Callable[[int, str, str | None], bool]
+    filesystem: Filesystem,
+    layout: Layout,
+    *,
+    now: datetime,
+    still_runs: Callable[[int, str, str | None], bool],
+    among: Sequence[Receipt] | None = None,
 ) -> list[Receipt]:
     """Say `interrupted` in every receipt whose writer died before it finished it, and return those.
 
     A writer that only *looks* dead from here (another process namespace on the same home) writes its own outcome over
     this one later, so a wrong guess heals itself.
+
+    Args:
+        filesystem: where it is written.
+        layout: the home.
+        now: aware.
+        still_runs: whether a writer lives.
+        among: where to look, instead of at those that are marked as unfinished.
     """
-    found, _ = load_all(layout)
     return [
         finish(filesystem, layout, receipt, status="interrupted", now=now, data=receipt.data)
-        for receipt in found
+        for receipt in (_load_marked(filesystem, layout) if among is None else among)
         if receipt.status == "started" and not still_runs(*receipt.writer)
     ]
+
+
+def list_names(layout: Layout) -> list[str]:
+    """Return the file names of receipts, newest first; nothing is opened."""
+    return [path.name for path in _files(layout) if moment_of(path.name) is not None]
+
+
+def load_named(layout: Layout, name: str) -> Receipt | None:
+    """Return the receipt of that file name, or None where there is none that can be read."""
+    try:
+        receipt = parse_receipt(json.loads(read_regular(layout.receipts / name, MAX_BYTES).decode("utf-8")))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return receipt if receipt.name == name else None
+
+
+def remove(filesystem: Filesystem, layout: Layout, name: str) -> None:
+    """Have no receipt of that file name, nor its marker."""
+    filesystem.remove_tree(layout.receipts / name)
+    _remove_marker(filesystem, layout, name)
+
+
+def moment_of(name: str) -> datetime | None:
+    """Return when the receipt of that file name was begun, aware; None where it is no receipt's name."""
+    if not _NAME.fullmatch(name):
+        return None
+    try:
+        return datetime.strptime(name.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+
+
+def list_markers(layout: Layout) -> list[str]:
+    """Return the file names of the receipts that are marked as unfinished."""
+    try:
+        return [f"{name}.json" for name in sorted(os.listdir(layout.unfinished)) if moment_of(f"{name}.json")]
+    except OSError:
+        return []
+
+
+def _load_marked(filesystem: Filesystem, layout: Layout) -> list[Receipt]:
+    """Return the unfinished receipts; a marker that a crash left beside a finished one is removed."""
+    found = []
+    for name in list_markers(layout):
+        receipt = load_named(layout, name)
+        if receipt is not None and receipt.status == "started":
+            found.append(receipt)
+        elif receipt is not None or (layout.receipts / name).exists():
+            # Finished, or damaged, which reading all of them names. One that is not there yet is just being written.
+            _remove_marker(filesystem, layout, name)
+    return found
+
+
+def _remove_marker(filesystem: Filesystem, layout: Layout, name: str) -> None:
+    # The outcome is on the disk; a marker that stays is removed by the next operation, and is no failure of this one.
+    with contextlib.suppress(PerdureError):
+        filesystem.remove_tree(layout.unfinished / Path(name).stem)
 
 
 def load_all(layout: Layout, limit: int | None = None) -> tuple[list[Receipt], list[Unreadable]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from perdure_pm.adapters.leases import find_users, is_leased
+from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.store.generations import Generation
 from tests.pm.bench import Bench
 from tests.pm.polling import wait_until
@@ -102,6 +103,38 @@ def test_a_process_keeps_its_generation_until_it_ends(bench: Bench, running: lis
     assert first.identity not in collect(bench)
     assert bench.pm("install").exit_code == 0
     assert bench.receipts()[-1].obligations == ()
+
+
+@pytest.mark.proves("obligation-carried-forward")
+def test_every_verb_carries_an_obligation_forward_until_the_process_ends(bench: Bench, running: list[Running]) -> None:
+    first = bench.current
+    second = bench.add("gadget")
+    process = Running([str(first.python), "-I", "-c", WAIT])
+    running.append(process)
+    told = f"1 process still runs {first.identity}: restart it ({process.pid})"
+    verbs = {
+        ("label", "good"): 0,
+        ("pin", second): 0,
+        ("config", "set", "install.lazy", "true"): 0,
+        ("config", "set", "install.lazy", "true", "--dry-run"): 0,
+        ("confirm",): 0,
+        ("plugin", "add", "part-1", "--confirm-within", "10m"): 0,
+        ("rollback",): 0,
+        ("rollback", "7"): 2,
+        ("plugin", "remove", "no-such-plugin"): 2,
+        ("plugin", "add", "part-1", "--dry-run"): 0,
+        ("upgrade",): 0,
+        ("collect",): 0,
+    }
+    for words, code in verbs.items():
+        count = len(bench.receipts())
+        ended = bench.pm(*words)
+        assert (ended.exit_code, len(bench.receipts())) == (code, count + 1), (words, ended.err)
+        assert told in bench.receipts()[-1].obligations, words
+    process.end()
+    for words in (("label", "better"), ("rollback", "7"), ("install",)):
+        bench.pm(*words)
+        assert bench.receipts()[-1].obligations == (), words
 
 
 @pytest.mark.proves("lease-keeps-generation")
@@ -275,10 +308,10 @@ def test_a_process_that_cannot_be_seen_is_told_of_by_its_lease(bench: Bench, old
     fcntl.flock(handle, fcntl.LOCK_SH)
     assert find_users(bench.layout) == {}
     told = (f"a process that does not show here still runs {old.identity}: restart it",)
-    assert bench.call("install").obligations == told
+    assert find_obligations(bench.layout) == told
     assert collect(bench)[old.identity] == ["in use"]
     os.close(handle)
-    assert bench.call("install").obligations == ()
+    assert find_obligations(bench.layout) == ()
     assert old.identity not in collect(bench)
 
 

@@ -37,7 +37,7 @@ def load(layout: Layout) -> list[receipts.Receipt]:
 @pytest.mark.proves("receipt-before-work")
 def test_an_open_receipt_is_on_disk_and_says_started(layout: Layout) -> None:
     receipt = opened(layout)
-    (path,) = layout.receipts.iterdir()
+    (path,) = layout.receipts.glob("*.json")
     assert path.name == f"20261129T190000.123456Z-{receipt.id[:8]}.json"
     assert json.loads(path.read_text()) == {
         "schema": 1,
