@@ -59,6 +59,8 @@ OPERATION_NAMES: tuple[str, ...] = (
     "package-install",
     "pin",
     "plugin-add",
+    "plugin-disable",
+    "plugin-enable",
     "plugin-remove",
     "rollback",
     "self-rebuild",

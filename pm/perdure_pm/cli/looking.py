@@ -68,6 +68,8 @@ def show_status(data: Mapping[str, Any]) -> str:
             ["plugins", plugins or "none"],
             ["python", f"{interpreter['version']}   {interpreter['path']}{gone}"],
         ]
+    rows += [["sits out", f"{item['name']}: {item['reason']}"] for item in data["sit_outs"]]
+    rows += [["skipped", f"{item['name']}, since a crash: {item['hint']}"] for item in data["skipped"]]
     if data["others"]:
         rows.append(["also kept", ", ".join(other["id"] for other in data["others"])])
     pm = data["pm"]

@@ -1,9 +1,12 @@
-"""plugin add, remove, list: the verbs about a profile's plugins.
+"""plugin add, remove, enable, disable, list, info: the verbs about a profile's plugins.
 
-Owns: the words. Does not own: the operations (ops.plugins).
+Owns: the words. Does not own: the operations (ops.plugins, ops.switching), what is shown (ops.plugin_view).
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -11,11 +14,12 @@ from perdure_pm.cli.install import CONFIRM, parse_seconds, show_install
 from perdure_pm.cli.options import Group
 from perdure_pm.cli.render import Answer, columns
 from perdure_pm.cli.session import Session
+from perdure_pm.model.errors import UsageFault
 
 
 @click.group("plugin", cls=Group)
 def plugin() -> None:
-    """Add, remove and list the plugins of a profile."""
+    """Add, remove, switch and look at the plugins of a profile."""
 
 
 @plugin.command("add", kind="building")
@@ -40,23 +44,89 @@ def plugin_remove(session: Session, names: tuple[str, ...]) -> Answer:
     return call(session, "plugin-remove", {"names": list(names)}, show_install)
 
 
+@plugin.command("enable", kind="building")
+@click.argument("names", metavar="NAME...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Every plugin of the profile.")
+@CONFIRM
+@click.pass_obj
+def plugin_enable(session: Session, names: tuple[str, ...], every: bool, confirm_within: str | None) -> Answer:
+    """Have plugins of the list run again.
+
+    Those that are disabled, and those that the app leaves out since it crashed with them.
+    """
+    return _switch(session, "plugin-enable", names, every, confirm_within)
+
+
+@plugin.command("disable", kind="building")
+@click.argument("names", metavar="NAME...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Every plugin of the profile: the host alone is left.")
+@CONFIRM
+@click.pass_obj
+def plugin_disable(session: Session, names: tuple[str, ...], every: bool, confirm_within: str | None) -> Answer:
+    """Have plugins left out.
+
+    They stay in the list; `plugin enable` brings them back.
+    """
+    return _switch(session, "plugin-disable", names, every, confirm_within)
+
+
+def _switch(
+    session: Session, operation: str, names: tuple[str, ...], every: bool, confirm_within: str | None
+) -> Answer:
+    from perdure_pm.cli.remote import call
+
+    if not names and not every:
+        raise UsageFault("name the plugins, or say --all", hint="perdure-pm plugin list")
+    arguments = {"names": list(names), "all": every, "confirm_within": parse_seconds(confirm_within)}
+    return call(session, operation, arguments, _show_switched)
+
+
+def _show_switched(data: Mapping[str, Any], status: str) -> str:
+    back = data.get("brought_back")
+    said = f"the app loads {', '.join(back)} again" if back else ""
+    plan = data.get("plan") or {}
+    if not plan.get("changes", True):
+        if data.get("configuration"):
+            said = said or f"the configuration says so now; generation {data.get('generation')} stays as it is"
+        return said or show_install(data, "noop")
+    shown = show_install(data, status)
+    return f"{said}\n{shown}" if said else shown
+
+
 @plugin.command("list")
 @click.pass_obj
 def plugin_list(session: Session) -> Answer:
-    """Show the profile's plugins, and whether the selected generation runs them."""
-    from perdure_pm.model.requirement import requirement_name
-    from perdure_pm.ops.chronicle import read_plugins
+    """Show the profile's plugins, and the state of each."""
+    from perdure_pm.ops.plugin_view import read_plugins
 
     data = read_plugins(session.layout, session.profile)
-    shown = data["wanted"] or data["runs"]
-    rows = [
-        [
-            entry,
-            data["versions"].get(requirement_name(entry), ""),
-            "runs" if entry in data["runs"] else "not installed yet",
-        ]
-        for entry in shown
-    ]
+    rows = [[state["entry"], state["version"] or "", _say_state(state)] for state in data["states"]]
     notices = [] if data["in_line"] else ["the configuration and the generation differ: perdure-pm install"]
     text = columns(rows, ["plugin", "version", "state"]) if rows else "there are no plugins"
     return Answer(data=data, text=text, notices=notices)
+
+
+@plugin.command("info")
+@click.argument("name", metavar="NAME")
+@click.pass_obj
+def plugin_info(session: Session, name: str) -> Answer:
+    """Show what is known of one plugin."""
+    from perdure_pm.ops.plugin_view import read_plugin
+
+    data = read_plugin(session.layout, session.profile, name)
+    rows = [["plugin", data["name"]], ["listed as", data["entry"]], ["state", _say_state(data)]]
+    if data["version"]:
+        rows += [["version", data["version"]], ["from", data["source"]], ["since", str(data["since"])]]
+    rows += [["summary", data["summary"]]] if data["summary"] else []
+    rows += [["entry", f"{entry['name']} = {entry['entry']}"] for entry in data["entries"]]
+    rows += [["requires", text] for text in data["requires"]]
+    if data["files"] is not None:
+        rows.append(["files", f"{data['files']}, {data['bytes']} bytes"])
+    return Answer(data=data, text=columns(rows))
+
+
+def _say_state(state: Mapping[str, Any]) -> str:
+    """Return a state with its reason and the command that changes it."""
+    said = str(state["state"]).replace("-", " ")
+    said += f": {state['why']}" if state["why"] else ""
+    return said + (f" ({state['hint']})" if state["hint"] else "")

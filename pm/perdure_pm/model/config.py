@@ -86,6 +86,11 @@ HOME_KEYS: tuple[Key, ...] = (
 PROFILE_KEYS: tuple[Key, ...] = (
     _SCHEMA_KEY,
     Key(name="plugins", kind="requirements", meaning="the plugins of this profile, in load order"),
+    Key(
+        name="disabled",
+        kind="requirements",
+        meaning="names of plugins that stay in the list and are left out; a name counts in every spelling",
+    ),
 )
 """The keys of profiles/<name>/config.yaml."""
 
@@ -161,6 +166,8 @@ class ProfileConfig:
     """What a profile's config.yaml says."""
 
     plugins: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+    """As they stand there: in any spelling, with or without versions."""
     warnings: tuple[Fault, ...] = ()
 
 
@@ -207,10 +214,8 @@ def parse_profile_config(document: Document) -> ProfileConfig:
         ConfigInvalid: it has faults, all of which are named.
     """
     found, warnings = _parse(document, PROFILE_KEYS)
-    plugins = found.get("plugins")
     return ProfileConfig(
-        plugins=tuple(str(name) for name in plugins) if isinstance(plugins, list) else (),
-        warnings=warnings,
+        plugins=_texts(found.get("plugins")), disabled=_texts(found.get("disabled")), warnings=warnings
     )
 
 

@@ -1,17 +1,14 @@
 """What a profile ran, and how two generations differ: read, never changed.
 
-Owns: the data of `history`, `diff` and `plugin list`. Does not own: how it is shown (cli).
+Owns: the data of `history` and `diff`. Does not own: how it is shown (cli).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from perdure_pm.model.config import parse_profile_config
-from perdure_pm.model.errors import IntegrityFault, NothingInstalled
-from perdure_pm.model.requirement import requirement_name
+from perdure_pm.model.errors import IntegrityFault
 from perdure_pm.ops.packages_of import compare_packages, recorded_versions
-from perdure_pm.store.config import load_file
 from perdure_pm.store.generations import Generation, find_generation, list_generations, load_current
 from perdure_pm.store.history import FORMAT, load_history
 from perdure_pm.store.labels import Labels, load_labels
@@ -59,31 +56,10 @@ def compare_generations(layout: Layout, first: str, second: str | None, profile:
         "host": {"from": _version(before), "to": _version(after)},
         "python": {"from": before.record["interpreter"]["version"], "to": after.record["interpreter"]["version"]},
         "plugins": {
-            "removed": [name for name in _selection(before) if name not in _selection(after)],
-            "added": [name for name in _selection(after) if name not in _selection(before)],
+            "removed": [name for name in selection_of(before) if name not in selection_of(after)],
+            "added": [name for name in selection_of(after) if name not in selection_of(before)],
         },
         "packages": compare_packages(recorded_versions(before), recorded_versions(after)),
-    }
-
-
-def read_plugins(layout: Layout, profile: str) -> dict[str, Any]:
-    """Return the profile's plugins: what the configuration lists, and what the selected generation runs."""
-    file = load_file(layout, layout.profile_config(profile))
-    wanted = list(parse_profile_config(file.document).plugins)
-    try:
-        current: Generation | None = load_current(layout, profile)
-    except NothingInstalled:
-        current = None
-    runs = [] if current is None else list(_selection(current))
-    versions = {} if current is None else recorded_versions(current)
-    return {
-        "profile": profile,
-        "generation": None if current is None else current.identity,
-        "wanted": wanted,
-        "runs": runs,
-        "plugins": [] if current is None else current.record["plugins"],
-        "versions": {name: versions[name] for name in map(requirement_name, runs) if name in versions},
-        "in_line": wanted == runs or not file.text.strip(),
     }
 
 
@@ -93,13 +69,14 @@ def _describe(generation: Generation, labels: Labels) -> dict[str, Any]:
         "id": generation.identity,
         "created": record["created"],
         "host": {"name": record["host"]["name"], "version": record["host"]["version"]},
-        "plugins": list(_selection(generation)),
+        "plugins": list(selection_of(generation)),
         "pinned": generation.identity in labels.pinned,
         "labels": sorted(name for name, target in labels.named.items() if target == generation.identity),
     }
 
 
-def _selection(generation: Generation) -> tuple[str, ...]:
+def selection_of(generation: Generation) -> tuple[str, ...]:
+    """Return the entries that a generation was built for."""
     return tuple(
         generation.record.get("selection", [plugin["distribution"] for plugin in generation.record["plugins"]])
     )

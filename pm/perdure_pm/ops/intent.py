@@ -14,10 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from perdure_pm.model.choice import Choice, follow_generation
 from perdure_pm.model.config import SCHEMA, HomeConfig, find_key, parse_home_config, parse_profile_config
 from perdure_pm.model.errors import ConfigChanged, IntegrityFault
 from perdure_pm.ops.context import Context
 from perdure_pm.store.config import ConfigFile, load_file, plan_change, save_text, with_text
+from perdure_pm.store.history import find_choice, load_history
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer, read_plain
 from perdure_pm.store.policy import mirror_policy
@@ -34,6 +36,13 @@ class Intent:
     home: HomeConfig
     plugins: tuple[str, ...] | None
     """The profile's plugins in load order; None where it does not say, which means the host's whole bundle."""
+    disabled: tuple[str, ...] = ()
+    """Which of them are left out, as they stand in the file."""
+
+    @property
+    def choice(self) -> Choice:
+        """Both lists, the first one empty where the file does not say."""
+        return Choice(plugins=self.plugins or (), disabled=self.disabled)
 
 
 def load_intent(context: Context) -> Intent:
@@ -49,7 +58,13 @@ def load_intent(context: Context) -> Intent:
     mirror_policy(context.filesystem, layout, lazy=home.lazy, config_digest=home_file.digest)
     profile = parse_profile_config(profile_file.document)
     says = isinstance(profile_file.document.data, dict) and "plugins" in profile_file.document.data
-    return Intent(home_file=home_file, profile_file=profile_file, home=home, plugins=profile.plugins if says else None)
+    return Intent(
+        home_file=home_file,
+        profile_file=profile_file,
+        home=home,
+        plugins=profile.plugins if says else None,
+        disabled=profile.disabled,
+    )
 
 
 def is_unchanged(layout: Layout, intent: Intent) -> bool:
@@ -57,13 +72,18 @@ def is_unchanged(layout: Layout, intent: Intent) -> bool:
     return all(load_file(layout, file.path).digest == file.digest for file in (intent.home_file, intent.profile_file))
 
 
-def plan_plugins(intent: Intent, plugins: Sequence[str]) -> str:
-    """Return the profile's new text with these plugins, every other byte kept."""
-    key, in_profile = find_key("plugins")
-    file = intent.profile_file
+def plan_choice(intent: Intent, choice: Choice) -> str:
+    """Return the profile's new text with these plugins, and these of them disabled; every other byte kept."""
+    file, listed = intent.profile_file, intent.plugins
     if not file.text.strip():
-        return f"schema: {SCHEMA}\nplugins:\n" + "".join(f"- {json.dumps(name)}\n" for name in plugins)
-    return plan_change(file, key, list(plugins), in_profile=in_profile)
+        lines = "".join(f"- {json.dumps(name)}\n" for name in choice.plugins)
+        file = with_text(file, f"schema: {SCHEMA}\nplugins:" + (f"\n{lines}" if lines else " []\n"))
+        listed = choice.plugins
+    for name, entries, before in (("plugins", choice.plugins, listed), ("disabled", choice.disabled, intent.disabled)):
+        if entries != before:
+            key, in_profile = find_key(name)
+            file = with_text(file, plan_change(file, key, list(entries), in_profile=in_profile))
+    return file.text
 
 
 def write_pending(context: Context, file: ConfigFile, text: str, generation: str) -> None:
@@ -134,8 +154,16 @@ def write_host(context: Context, intent: Intent, name: str, checkout: Path | Non
     mirror_policy(context.filesystem, layout, lazy=parse_home_config(file.document).lazy, config_digest=file.digest)
 
 
-def align_profile(context: Context, entries: Sequence[str], generation: str) -> None:
-    """Have it written down that the profile's configuration lists `entries` once `generation` is selected."""
+def align_profile(context: Context, entries: Sequence[str], generation: str) -> Choice:
+    """Have it written down what the profile's configuration says once `generation` is selected, and return that.
+
+    It is what it said when the profile selected that generation last; where that is not known, the generation's own
+    `entries` are what is enabled.
+    """
     intent = load_intent(context)
-    if intent.plugins is not None and tuple(entries) != intent.plugins:
-        write_pending(context, intent.profile_file, plan_plugins(intent, entries), generation)
+    known = find_choice(load_history(context.layout, context.profile), generation)
+    said = None if known is None else Choice(plugins=known[0], disabled=known[1])
+    choice = said or follow_generation(intent.choice, entries)
+    if intent.plugins is not None and choice != intent.choice:
+        write_pending(context, intent.profile_file, plan_choice(intent, choice), generation)
+    return choice

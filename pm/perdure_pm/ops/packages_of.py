@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from packaging.markers import Marker, default_environment
+from packaging.markers import Marker
 from packaging.requirements import Requirement
 
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.ops.build import Wheel, split_requirements
 from perdure_pm.ops.resolve import Resolution
+from perdure_pm.ops.sitting_out import marker_environment
 from perdure_pm.store.generations import Generation
 
 
@@ -27,9 +28,7 @@ def compare_packages(before: dict[str, str], after: dict[str, str]) -> list[dict
 
 def resolved_versions(wheels: Sequence[Wheel], resolution: Resolution, interpreter: Interpreter) -> dict[str, str]:
     """Return name → version of what the answer installs on this machine: its markers are asked."""
-    environment = {str(key): str(value) for key, value in default_environment().items()}
-    environment["python_full_version"] = interpreter.version
-    environment["python_version"] = ".".join(interpreter.version.split(".")[:2])
+    environment = marker_environment(interpreter)
     found = {wheel.distribution: wheel.version for wheel in wheels}
     for name, block in split_requirements(resolution.requirements).items():
         for line in block.splitlines():

@@ -19,6 +19,8 @@ from perdure_pm.ops.wanted import Change
 def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     """Have the requirements in the profile's list, each at its old place where the name stands there already.
 
+    One that was disabled is not any more: who adds a plugin wants it to run.
+
     Args:
         context: the world.
         arguments: ``requirements``: the entries to add; ``confirm_within``: seconds of trial.
@@ -35,7 +37,10 @@ def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         return kept + tuple(text for name, text in wanted.items() if name not in there)
 
     confirm = read_duration(arguments, "confirm_within")
-    return publish(context, Change(operation="plugin-add", plugins=add, confirm_within=confirm))
+    change = Change(
+        operation="plugin-add", plugins=add, switch=lambda choice: choice.without(wanted), confirm_within=confirm
+    )
+    return publish(context, change)
 
 
 def remove_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
@@ -62,4 +67,5 @@ def remove_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             )
         return tuple(text for text in entries if requirement_name(text) not in gone)
 
-    return publish(context, Change(operation="plugin-remove", plugins=remove))
+    change = Change(operation="plugin-remove", plugins=remove, switch=lambda choice: choice.without(gone))
+    return publish(context, change)

@@ -40,7 +40,7 @@ from perdure_pm.ops.intent import (
     finish_pending,
     is_unchanged,
     load_intent,
-    plan_plugins,
+    plan_choice,
     write_host,
     write_pending,
 )
@@ -57,6 +57,7 @@ from perdure_pm.ops.verify import verify
 from perdure_pm.ops.wanted import Change, Wanted, answers, find_base, find_sealed, want
 from perdure_pm.store import history
 from perdure_pm.store.generations import Generation, current_generation, next_number
+from perdure_pm.store.sit_outs import load_sit_outs, save_sit_outs
 from perdure_pm.store.trial import Trial, clear_trial
 
 BUILDS = 2
@@ -111,8 +112,9 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     notices = (*notices, *said)
     release = None if change.upgrade and isinstance(source, HostSpec) else find_release(layout, source, current)
     interpreter = find_base(context, current)
-    if release is not None and interpreter is not None and not change.upgrade:
-        wanted = want(release, intent, change, interpreter)
+    known = load_sit_outs(layout, context.profile)
+    if release is not None and interpreter is not None and not change.looks_anew:
+        wanted = want(release, intent, change, interpreter, known)
         if current is not None and answers(context, current, wanted):
             return _answer_noop(context, intent, change, wanted, current, notices)
 
@@ -126,13 +128,13 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     uv = make_uv(context)
     interpreter = interpreter or choose_interpreter(layout, uv, reporter, context.environ, context.python)
     release = release or build_release(context, uv, source, interpreter)
-    wanted = want(release, intent, change, interpreter)
+    wanted = want(release, intent, change, interpreter, known)
     release = with_extras(uv, layout, release, wanted.extras, interpreter.path)
     wanted = replace(wanted, release=release)
 
     # 5. Resolve: a conflict is known before anything is built. A generation with these inputs may be sealed already,
     # another profile's or an earlier one: then it answers, and nothing is resolved or built.
-    sealed = None if change.upgrade else find_sealed(context, wanted)
+    sealed = None if change.looks_anew else find_sealed(context, wanted)
     resolution = (
         None
         if sealed is not None
@@ -144,7 +146,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         else resolved_versions(wanted.wheels(), resolution, wanted.interpreter)
     )
     plan = _plan(context, change, wanted, compare_packages(recorded_versions(current), versions), current)
-    if current is not None and change.upgrade and not plan["packages"] and answers(context, current, wanted):
+    if current is not None and change.looks_anew and not plan["packages"] and answers(context, current, wanted):
         return _answer_noop(context, intent, change, wanted, current, notices)
     if context.dry_run:
         return Outcome(status="ok", data={"plan": plan, "dry_run": True}, obligations=notices)
@@ -184,14 +186,22 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
 
     # 11 and 12. Tidying, each step of which is finished by the next operation where a crash or a failure cuts it off.
     before = None if current is None else current.identity
-    selection = history.Selection(at=context.clock(), generation=identity, before=before, operation=change.operation)
+    selection = history.Selection(
+        at=context.clock(),
+        generation=identity,
+        before=before,
+        operation=change.operation,
+        choice=(wanted.choice.plugins, wanted.choice.disabled),
+    )
     checkout = source if isinstance(source, Path) else None
     said = tidy(
         lambda: None if change.confirm_within is not None else clear_trial(filesystem, layout, context.profile),
         lambda: history.append_selection(filesystem, layout, context.profile, selection),
         lambda: write_host_launchers(filesystem, layout, commands, intent.home.host_environment),
         lambda: finish_pending(context),
+        lambda: save_sit_outs(filesystem, layout, context.profile, wanted.sit_outs),
         lambda: write_host(context, intent, wanted.release.name, checkout, wanted.extras),
+        lambda: tuple(map(str, wanted.sit_outs)),
     )
     reporter.callback("published", {"profile": context.profile, "generation": identity, "from": before})
     return Outcome(
@@ -207,29 +217,41 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
 def _answer_noop(
     context: Context, intent: Intent, change: Change, wanted: Wanted, current: Generation, notices: tuple[str, ...]
 ) -> Outcome:
-    """Return the outcome when nothing is to be published; what a crash may have left undone is done all the same."""
+    """Return the outcome when nothing is to be published; what a crash may have left undone is done all the same.
+
+    The configuration may change all the same: what is disabled while it sits out changes no generation.
+    """
+    text = _intent_text(intent, change, wanted)
     if not context.dry_run:
         commands = list(current.record["host"]["commands"])
         write_host_launchers(context.filesystem, context.layout, commands, intent.home.host_environment)
-        write_pending(context, intent.profile_file, _intent_text(intent, change, wanted), current.identity)
+        write_pending(context, intent.profile_file, text, current.identity)
         notices = (*notices, *finish_pending(context))
+        save_sit_outs(context.filesystem, context.layout, context.profile, wanted.sit_outs)
         # Where config.yaml names no checkout, a crash kept it from being written; else it says what a person wrote.
         named = change.checkout or (None if intent.home.names_host else wanted.release.source)
         source = None if named is None or not os.path.isdir(named) else Path(named).resolve()
         write_host(context, intent, wanted.release.name, source, wanted.extras)
-    plan = {"changes": False, "from": current.identity, "packages": [], "profile": context.profile}
+    plan = {
+        "changes": False,
+        "from": current.identity,
+        "packages": [],
+        "profile": context.profile,
+        "sit_outs": [sit_out.to_json() for sit_out in wanted.sit_outs],
+    }
+    rewritten = change.switch is not None and text != intent.profile_file.text
     return Outcome(
-        status="noop",
-        data={"generation": current.identity, "plan": plan},
-        obligations=notices,
+        status="ok" if rewritten else "noop",
+        data={"generation": current.identity, "plan": plan, "configuration": rewritten},
+        obligations=(*notices, *map(str, wanted.sit_outs)),
     )
 
 
 def _intent_text(intent: Intent, change: Change, wanted: Wanted) -> str:
     """Return the profile's configuration as it should be after the commit."""
-    if change.plugins is None and intent.plugins is not None:
+    if change.plugins is None and change.switch is None and intent.plugins is not None:
         return intent.profile_file.text
-    return plan_plugins(intent, wanted.selection.entries)
+    return plan_choice(intent, wanted.choice)
 
 
 def _resolve(
@@ -279,6 +301,8 @@ def _plan(
         "changes": True,
         "host": {"name": wanted.release.name, "version": wanted.release.version},
         "plugins": list(wanted.selection.entries),
+        "disabled": [entry for entry in wanted.choice.plugins if entry not in wanted.choice.enabled()],
+        "sit_outs": [sit_out.to_json() for sit_out in wanted.sit_outs],
         "interpreter": wanted.interpreter.to_json(),
         "packages": packages,
         "steps": ["build", "verify", "start the host", "seal", "select"],

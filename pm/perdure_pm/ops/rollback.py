@@ -57,15 +57,22 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
     if context.dry_run:
         return Outcome(status="ok", data={**data, "dry_run": True})
     context.reporter.callback("before_publish", {"profile": context.profile, "operation": operation, **data})
+    choice = None
     try:
-        align_profile(context, target.record.get("selection", ()), target.identity)
+        choice = align_profile(context, target.record.get("selection", ()), target.identity)
     except ConfigInvalid as fault:  # going back must work all the more where the configuration is broken
         notices = (*notices, f"{fault.summary}; it does not follow this selection until that is mended")
     ensure_read_only(context.filesystem, target)
     context.reporter.committed()
     # The commit. A crash before this line changes nothing; after it, only tidying is left.
     notices = (*notices, *commit(context, target.identity))
-    selection = Selection(at=context.clock(), generation=target.identity, before=data["from"], operation=operation)
+    selection = Selection(
+        at=context.clock(),
+        generation=target.identity,
+        before=data["from"],
+        operation=operation,
+        choice=None if choice is None else (choice.plugins, choice.disabled),
+    )
     said = tidy(
         lambda: clear_trial(context.filesystem, layout, context.profile),
         lambda: append_selection(context.filesystem, layout, context.profile, selection),

@@ -15,6 +15,7 @@ from typing import Any
 from perdure_pm import __version__
 from perdure_pm.model.errors import IntegrityFault, NothingInstalled
 from perdure_pm.store import receipts
+from perdure_pm.store.crashes import load_crashes
 from perdure_pm.store.generations import Generation, list_generations, load_current
 from perdure_pm.store.layout import Layout, environment_python
 from perdure_pm.store.pointer import list_profiles, load_pointer, read_plain
@@ -54,6 +55,8 @@ def read_status(layout: Layout, profile: str, environ: Mapping[str, str], *, no_
         "profile": profile,
         "profiles": {name: _selected(layout, name) for name in list_profiles(layout)},
         "generation": shown,
+        "sit_outs": _sit_outs(layout, profile),
+        "skipped": [] if current is None else _skipped(layout, profile, current),
         "others": [_show_briefly(found) for found in sealed if current is None or found.identity != current.identity],
         "pm": pm,
         "policy": {"lazy": lazy_allowed(layout, environ, no_lazy)},
@@ -163,6 +166,24 @@ def _running(layout: Layout) -> str | None:
     from perdure_pm.adapters.processes import is_alive
 
     return said if is_alive(pid, None) else None
+
+
+def _sit_outs(layout: Layout, profile: str) -> list[dict[str, Any]]:
+    if not layout.sit_outs(profile).is_file():
+        return []
+    from perdure_pm.store.sit_outs import load_sit_outs  # knows requirements, which takes time to import
+
+    return [sit_out.to_json() for sit_out in load_sit_outs(layout, profile)]
+
+
+def _skipped(layout: Layout, profile: str, current: Generation) -> list[dict[str, Any]]:
+    """Return the plugins that the app leaves out since it crashed with them, and the command that brings each back."""
+    versions = {entry["name"]: entry["version"] for entry in current.record["packages"]}
+    return [
+        {"name": crash.distribution, "during": crash.during, "hint": f"perdure-pm plugin enable {crash.distribution}"}
+        for crash in load_crashes(layout, profile)
+        if versions.get(crash.distribution) == crash.version
+    ]
 
 
 def _summarise(current: Generation | None, findings: list[str]) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, target_name
+from perdure_pm.model.choice import Choice, SitOut
 from perdure_pm.ops.build import Wheel
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.host import require_python
@@ -21,6 +22,7 @@ from perdure_pm.ops.intent import Intent
 from perdure_pm.ops.release import Release, require_extras
 from perdure_pm.ops.runtime import find_interpreter, is_still
 from perdure_pm.ops.selection import Selection, parse_selection
+from perdure_pm.ops.sitting_out import find_sit_outs
 from perdure_pm.ops.soundness import find_damage
 from perdure_pm.store.generations import Generation, list_generations
 
@@ -34,6 +36,10 @@ class Change:
     """The host's source tree, where it is to change."""
     plugins: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
     """What becomes of the profile's plugins; None leaves them."""
+    switch: Callable[[Choice], Choice] | None = None
+    """What becomes of what is disabled, once `plugins` was asked; None leaves it."""
+    renew: frozenset[str] = frozenset()
+    """Normalised names of the plugins that are looked up anew, while the others stay."""
     extras: tuple[str, ...] = ()
     """Extras of the host that join those which are wanted already."""
     upgrade: bool = False
@@ -42,6 +48,11 @@ class Change:
     """How long the new generation is on trial."""
     expected: str | None = None
     """The digest of the profile's config.yaml that the caller saw, if that matters."""
+
+    @property
+    def looks_anew(self) -> bool:
+        """Whether equal inputs are no answer: a newer version of something may be had."""
+        return self.upgrade or bool(self.renew)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +63,11 @@ class Wanted:
     extras: tuple[str, ...]
     """The host's extras, sorted."""
     selection: Selection
+    """What is part of the generation: neither what is disabled nor what sits out."""
     interpreter: Interpreter
+    choice: Choice
+    """What the profile's configuration says, or is to say."""
+    sit_outs: tuple[SitOut, ...] = ()
 
     def inputs(self) -> dict[str, Any]:
         """Return the inputs as JSON; equal inputs mean an equal generation."""
@@ -75,16 +90,39 @@ class Wanted:
         return [wheel for wheel in self.release.wheels if wheel.distribution not in bundle - selected]
 
 
-def want(release: Release, intent: Intent, change: Change, interpreter: Interpreter) -> Wanted:
-    """Return what is wanted: the intent's plugins (the whole bundle where it names none), as `change` leaves them."""
+def want(
+    release: Release, intent: Intent, change: Change, interpreter: Interpreter, known: Sequence[SitOut] = ()
+) -> Wanted:
+    """Return what is wanted: the intent's plugins (the whole bundle where it names none), as `change` leaves them.
+
+    Args:
+        release: the host.
+        intent: what the configuration says.
+        change: what becomes of it.
+        interpreter: what the generation is for.
+        known: what sat out when this profile was published last.
+    """
     require_python(release, interpreter)
     entries = intent.plugins
+    if entries is None:
+        entries = tuple(plugin.distribution for plugin in release.plugins)
     if change.plugins is not None:
-        entries = change.plugins(parse_selection(release, entries).entries)
+        entries = change.plugins(entries)
+    choice = Choice(plugins=entries, disabled=intent.disabled)
+    if change.switch is not None:
+        choice = change.switch(choice)
+    sit_outs = find_sit_outs(choice.enabled(), release, interpreter, () if change.upgrade else known)
+    out = {sit_out.entry for sit_out in sit_outs}
     extras = tuple(sorted({*intent.home.host_extras, *change.extras}))
     require_extras(release, extras)
-    selection = parse_selection(release, entries)
-    return Wanted(release=release, extras=extras, selection=selection, interpreter=interpreter)
+    return Wanted(
+        release=release,
+        extras=extras,
+        selection=parse_selection(release, [entry for entry in choice.enabled() if entry not in out]),
+        interpreter=interpreter,
+        choice=choice,
+        sit_outs=sit_outs,
+    )
 
 
 def find_base(context: Context, current: Generation | None) -> Interpreter | None:

@@ -105,8 +105,9 @@ def read_values(layout: Layout, profile: str) -> tuple[dict[str, Typed | None], 
     profile_file = load_file(layout, layout.profile_config(profile)).document
     selection = parse_profile_config(profile_file)
     values: dict[str, Typed | None] = dict(home.values)
-    if isinstance(profile_file.data, dict) and "plugins" in profile_file.data:
-        values["plugins"] = list(selection.plugins)
+    for name, entries in (("plugins", selection.plugins), ("disabled", selection.disabled)):
+        if isinstance(profile_file.data, dict) and name in profile_file.data:
+            values[name] = list(entries)
     return values, tuple(str(warning) for warning in (*home.warnings, *selection.warnings))
 
 

@@ -31,17 +31,22 @@ class Selection:
     before: str | None
     """What was selected until then."""
     operation: str
+    choice: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    """The profile's plugins and what of them was disabled, as its configuration said then; None where it is not known:
+    a generation alone does not tell, because profiles share it and what is disabled is no part of it."""
 
 
 def append_selection(filesystem: Filesystem, layout: Layout, profile: str, selection: Selection) -> None:
     """Have the change at the end of the profile's history."""
     path = layout.history(profile)
-    line = {
+    line: dict[str, object] = {
         "at": selection.at.strftime(FORMAT),
         "generation": selection.generation,
         "from": selection.before,
         "operation": selection.operation,
     }
+    if selection.choice is not None:
+        line |= {"plugins": selection.choice[0], "disabled": selection.choice[1]}
     # A line that a crash cut off must not swallow this one.
     start = b"" if _ends_clean(path) else b"\n"
     filesystem.append_durable(path, start + json.dumps(line).encode() + b"\n")
@@ -62,10 +67,28 @@ def load_history(layout: Layout, profile: str) -> list[Selection]:
             named = [name for name in (generation, before) if name is not None]
             if all(isinstance(name, str) and parse_generation_number(name) is not None for name in named):
                 operation = str(data.get("operation", "install"))
-                found.append(Selection(at=at, generation=generation, before=before, operation=operation))
+                found.append(
+                    Selection(
+                        at=at, generation=generation, before=before, operation=operation, choice=_read_choice(data)
+                    )
+                )
         except (ValueError, KeyError, TypeError):
             continue
     return found
+
+
+def find_choice(history: Sequence[Selection], generation: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return what the profile's configuration said when it selected the generation last; None where nobody knows."""
+    return next((entry.choice for entry in reversed(history) if entry.generation == generation), None)
+
+
+def _read_choice(data: dict[str, object]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    plugins, disabled = data.get("plugins"), data.get("disabled")
+    if not isinstance(plugins, list) or not isinstance(disabled, list):
+        return None
+    if not all(isinstance(entry, str) for entry in (*plugins, *disabled)):
+        return None
+    return tuple(plugins), tuple(disabled)
 
 
 def find_previous(history: Sequence[Selection], selected: str | None) -> str | None:

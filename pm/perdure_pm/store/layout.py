@@ -165,6 +165,14 @@ class Layout:
     def trial(self, profile: str) -> Path:
         return self.profile(profile) / "trial"
 
+    def sit_outs(self, profile: str) -> Path:
+        """Which plugins sat out when the profile was published last, and why."""
+        return self.profile(profile) / "sit-outs.json"
+
+    def crashes(self, profile: str) -> Path:
+        """What the app keeps of plugins that ended it: the app writes here, PM reads, and removes what is enabled."""
+        return self.profile(profile) / "crashes"
+
 
 def environment_python(environment: Path) -> Path:
     """Return the interpreter's path inside a virtual environment."""

@@ -36,6 +36,7 @@ network.wheelhouse        -                default
 network.python-downloads  -                default
 network.offline           false            default
 plugins                   a b              file
+disabled                  -                default
 """
 
 

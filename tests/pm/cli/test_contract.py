@@ -182,7 +182,7 @@ def test_help_names_every_verb_with_a_whole_sentence(pm: CommandLine) -> None:
         "  path         Print the line that puts the launchers on PATH.\n"
         "  pin          Keep a generation whatever collect would do.\n"
         "  plan         Show what install would change.\n"
-        "  plugin       Add, remove and list the plugins of a profile.\n"
+        "  plugin       Add, remove, switch and look at the plugins of a profile.\n"
         "  receipts     List the outcomes of operations, or show one in full.\n"
         "  rollback     Select an earlier generation again.\n"
         "  run          Run a command beside the host.\n"

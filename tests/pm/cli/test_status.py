@@ -87,6 +87,8 @@ def test_the_same_as_json(pm: CommandLine, layout: Layout) -> None:
                 "interpreter": {"version": "3.13.1", "path": "/usr/bin/python3", "present": True},
                 "packages": 1,
             },
+            "sit_outs": [],
+            "skipped": [],
             "others": [],
             "pm": {"version": "0.1.0", "runtime": None, "uv": None},
             "policy": {"lazy": True},

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.model.choice import Choice
 from perdure_pm.model.errors import ConfigInvalid
 from perdure_pm.model.network import Network
 from perdure_pm.ops.context import Context
@@ -17,7 +18,7 @@ from perdure_pm.ops.intent import (
     finish_pending,
     is_unchanged,
     load_intent,
-    plan_plugins,
+    plan_choice,
     write_host,
     write_pending,
 )
@@ -53,7 +54,7 @@ def config(context: Context) -> Path:
 def note(context: Context, plugins: list[str], generation: str = IDENTITY) -> str:
     """Have it written down that the list becomes `plugins`, and return the text that it gives."""
     intent = load_intent(context)
-    text = plan_plugins(intent, plugins)
+    text = plan_choice(intent, Choice(plugins=tuple(plugins), disabled=intent.disabled))
     write_pending(context, intent.profile_file, text, generation)
     return text
 
