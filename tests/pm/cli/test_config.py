@@ -25,6 +25,7 @@ host.wheel                -                default
 host.with                 -                default
 host.commands             -                default
 host.health               -                default
+host.plugin-groups        -                default
 host.environment          -                default
 host.checkout             -                default
 install.lazy              true             default
