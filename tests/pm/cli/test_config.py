@@ -24,8 +24,8 @@ host.requirement          -                default
 host.wheel                -                default
 host.with                 -                default
 host.commands             -                default
-host.health               -                default
 host.plugin-groups        -                default
+host.health               -                default
 host.environment          -                default
 host.checkout             -                default
 install.lazy              true             default
