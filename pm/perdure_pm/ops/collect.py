@@ -6,6 +6,7 @@ generation, a running process's and a young one never go; one undeletable file s
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,6 +30,7 @@ from perdure_pm.store.history import find_previous, load_history
 from perdure_pm.store.labels import load_labels
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import list_profiles, load_pointer, refuse_links
+from perdure_pm.store.trial import find_ways_back, load_trial
 
 
 def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
@@ -100,6 +102,8 @@ def plan_collection(
         selected = load_pointer(layout, profile)
         if selected is not None:
             current.add(selected)
+        with contextlib.suppress(IntegrityFault):  # a damaged trial is dropped at the next start, and goes nowhere
+            previous |= set(find_ways_back(load_trial(layout, profile)))
         history = load_history(layout, profile)
         for selection in history:
             if selection.before is not None:

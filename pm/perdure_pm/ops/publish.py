@@ -46,7 +46,7 @@ from perdure_pm.ops.intent import (
 )
 from perdure_pm.ops.launchers import write_host_launchers
 from perdure_pm.ops.packages_of import compare_packages, recorded_versions, resolved_versions
-from perdure_pm.ops.recovery import commit, recover, start_trial, tidy
+from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, tidy
 from perdure_pm.ops.release import with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.runtime import choose_interpreter
@@ -58,7 +58,7 @@ from perdure_pm.ops.wanted import Change, Wanted, answers, find_base, find_seale
 from perdure_pm.store import history
 from perdure_pm.store.generations import Generation, current_generation, next_number
 from perdure_pm.store.sit_outs import load_sit_outs, save_sit_outs
-from perdure_pm.store.trial import Trial, clear_trial
+from perdure_pm.store.trial import Trial
 
 BUILDS = 2
 """How often a publication starts over when the intent changed under it, the first time included."""
@@ -195,7 +195,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     )
     checkout = source if isinstance(source, Path) else None
     said = tidy(
-        lambda: None if change.confirm_within is not None else clear_trial(filesystem, layout, context.profile),
+        lambda: settle_trial(context),
         lambda: history.append_selection(filesystem, layout, context.profile, selection),
         lambda: write_host_launchers(filesystem, layout, commands, intent.home.host_environment),
         lambda: finish_pending(context),

@@ -21,7 +21,8 @@ from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, current_generation
 from perdure_pm.store.history import Selection, append_selection, load_history
 from perdure_pm.store.pointer import load_pointer, save_pointer
-from perdure_pm.store.trial import Trial, clear_trial, load_trial, save_trial
+from perdure_pm.store.trial import FORMAT as TRIAL_FORMAT
+from perdure_pm.store.trial import Trial, clear_trial, load_trial, put_on_top, save_trial
 
 UNRECORDED = "unrecorded"
 """The operation in a line of the history that a crash kept from being written, and that the next operation wrote."""
@@ -62,11 +63,35 @@ def tidy(*steps: Callable[[], Notices | None]) -> Notices:
 
 
 def start_trial(context: Context, trial: Trial) -> None:
-    """Have the generation on trial once it is selected; a trial that runs now is kept until then."""
+    """Have the generation on trial once it is selected; what is on trial now waits below it, for the way back."""
     running = None
     with contextlib.suppress(IntegrityFault):  # a damaged one protects nothing
         running = load_trial(context.layout, context.profile)
-    save_trial(context.filesystem, context.layout, context.profile, replace(trial, replaced=running))
+    save_trial(context.filesystem, context.layout, context.profile, put_on_top(trial, running))
+
+
+def settle_trial(context: Context) -> Notices:
+    """Have on trial what is selected, where it was when something else came on top of it; else nothing is.
+
+    Going back confirms nothing. What is on trial again keeps its deadline; its starts are counted anew, because the
+    last of them was neither confirmed nor followed by another.
+    """
+    layout, profile, filesystem = context.layout, context.profile, context.filesystem
+    try:
+        running = load_trial(layout, profile)
+    except IntegrityFault:
+        running = None
+    found = running
+    while found is not None and not is_selected(context, found.generation):
+        found = found.replaced
+    if found is None:
+        clear_trial(filesystem, layout, profile)
+        return ()
+    if found is running:
+        return ()
+    save_trial(filesystem, layout, profile, replace(found, starts=0))
+    until = found.deadline.strftime(TRIAL_FORMAT)
+    return (f"{found.generation} is on trial again until {until}; to keep it: perdure-pm confirm",)
 
 
 def recover(context: Context) -> Notices:
@@ -74,19 +99,11 @@ def recover(context: Context) -> Notices:
 
     Every operation that reads them begins with this, under the mutex. Running it twice is harmless.
     """
-    layout, profile, filesystem = context.layout, context.profile, context.filesystem
+    layout, profile = context.layout, context.profile
     _mend_history(context)
-    try:
-        trial = load_trial(layout, profile)
-    except IntegrityFault:
-        trial = None  # what is damaged is judged at the next start (ops.trial)
-    while trial is not None and not is_selected(context, trial.generation):
-        # A crash before the commit: what was on trial until then still is.
-        trial = trial.replaced
-        if trial is None:
-            clear_trial(filesystem, layout, profile)
-        elif is_selected(context, trial.generation):
-            save_trial(filesystem, layout, profile, trial)
+    with contextlib.suppress(IntegrityFault):  # what is damaged is judged at the next start (ops.trial)
+        if load_trial(layout, profile) is not None:
+            settle_trial(context)  # a crash before the commit: what was on trial until then still is
     notices = finish_pending(context)
     current = current_generation(layout, profile)
     if current is not None:

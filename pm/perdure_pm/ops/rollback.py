@@ -14,13 +14,12 @@ from perdure_pm.model.errors import ConfigInvalid, NothingInstalled, UsageFault
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.intent import align_profile, finish_pending
-from perdure_pm.ops.recovery import commit, follow_commands, recover, tidy
+from perdure_pm.ops.recovery import commit, follow_commands, recover, settle_trial, tidy
 from perdure_pm.ops.soundness import ensure_read_only, require_sound
 from perdure_pm.store.generations import Generation, current_generation, find_generation, load_generation
 from perdure_pm.store.history import Selection, append_selection, find_previous, load_history
 from perdure_pm.store.labels import load_labels
 from perdure_pm.store.pointer import load_pointer
-from perdure_pm.store.trial import clear_trial
 
 
 def rollback(context: Context, arguments: Mapping[str, Any]) -> Outcome:
@@ -74,7 +73,7 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
         choice=None if choice is None else (choice.plugins, choice.disabled),
     )
     said = tidy(
-        lambda: clear_trial(context.filesystem, layout, context.profile),
+        lambda: settle_trial(context),
         lambda: append_selection(context.filesystem, layout, context.profile, selection),
         lambda: follow_commands(context, target),
         lambda: finish_pending(context),

@@ -2,8 +2,9 @@
 
 Owns: judging a start while a trial runs, and confirming. Does not own: the file (store.trial), moving the pointer
 (rollback.select). A start that nobody confirmed counts as failed, so the second start of an unconfirmed generation, and
-any start after the deadline, goes back. Only PM moves the pointer, with the mutex; the launcher runs PM first while the
-file exists, and never otherwise.
+any start after the deadline, goes back. What it goes back to may itself have been on trial when the other came: then
+its own trial goes on, and where that is over too, it goes back further, to what was last confirmed. Only PM moves the
+pointer, with the mutex; the launcher runs PM first while the file exists, and never otherwise.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from perdure_pm.model.errors import IntegrityFault
+from perdure_pm.model.errors import IntegrityFault, PerdureError
 from perdure_pm.ops.arguments import read_text
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.recovery import recover
 from perdure_pm.ops.rollback import select
+from perdure_pm.ops.soundness import require_sound
 from perdure_pm.store.generations import find_generation, load_generation
 from perdure_pm.store.labels import load_labels
 from perdure_pm.store.pointer import load_pointer
@@ -45,9 +47,16 @@ def judge_start(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
         if not why:
             save_trial(filesystem, layout, profile, replace(trial, starts=trial.starts + 1))
             return Outcome(status="ok", data={"trial": trial.generation}, obligations=notices)
-        target = load_generation(layout, trial.previous)
-        outcome = select(context, target, operation="trial-failed", notices=notices)
-        data = {"trial": None, "failed": trial.generation, "why": why, **outcome.data}
+        goal, resumed, further = _go_back(context, trial)
+        outcome = select(context, load_generation(layout, goal), operation="trial-failed", notices=notices)
+        if resumed is not None:  # the start that follows is its first
+            save_trial(filesystem, layout, profile, replace(resumed, starts=1))
+        data = {
+            "trial": None if resumed is None else resumed.generation,
+            "failed": trial.generation,
+            "why": "; ".join([why, *further]),
+            **outcome.data,
+        }
         return Outcome(status=outcome.status, data=data, obligations=outcome.obligations)
 
 
@@ -75,6 +84,29 @@ def confirm(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             clear_trial(context.filesystem, layout, context.profile)
         status = "ok" if running else "noop"
         return Outcome(status=status, data={"generation": selected}, obligations=notices)
+
+
+def _go_back(context: Context, failed: Trial) -> tuple[str, Trial | None, list[str]]:
+    """Return what is selected instead of a failed trial, its own trial where that goes on, and what was gone past."""
+    further: list[str] = []
+    while True:
+        below = failed.replaced
+        if below is None or below.generation != failed.previous:
+            return failed.previous, None, further
+        below = replace(below, starts=0)  # as recovery.settle_trial has it
+        why = _find_failure(context, below) or _find_unsound(context, below.generation)
+        if not why:
+            return below.generation, below, further
+        further.append(f"{below.generation}, which was on trial before it, went too: {why}")
+        failed = below
+
+
+def _find_unsound(context: Context, identity: str) -> str:
+    try:
+        require_sound(context.layout, load_generation(context.layout, identity))
+    except PerdureError as fault:
+        return fault.summary
+    return ""
 
 
 def _find_failure(context: Context, trial: Trial) -> str:

@@ -19,6 +19,8 @@ from perdure_pm.store.pointer import damaged, read_plain
 SCHEMA = 1
 FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 MAX_BYTES = 4096
+MAX_DEPTH = 12
+"""How many trials may wait below the one that runs; what is beyond fits into MAX_BYTES no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,34 @@ class Trial:
     starts: int = 0
     """Starts so far that nobody confirmed."""
     replaced: Trial | None = None
-    """What was on trial when this one was written: until the pointer moves, it still is."""
+    """What was on trial when this one was written: until the pointer moves to this one it still is, and it is again
+    when the pointer moves back."""
+
+
+def put_on_top(trial: Trial, running: Trial | None) -> Trial:
+    """Return `trial` with what is on trial now below it, each generation once; what is left out is gone past."""
+    waiting: list[Trial] = []
+    while running is not None:
+        waiting.append(dataclasses.replace(running, replaced=None))
+        running = running.replaced
+    again = [place for place, entry in enumerate(waiting) if entry.generation == trial.generation]
+    for place in [*reversed(again), *range(len(waiting) - len(again) - 1, MAX_DEPTH - 1, -1)]:
+        gone = waiting.pop(place)
+        if place and waiting[place - 1].previous == gone.generation:
+            waiting[place - 1] = dataclasses.replace(waiting[place - 1], previous=gone.previous)
+    below: Trial | None = None
+    for entry in reversed(waiting):
+        below = dataclasses.replace(entry, replaced=below)
+    return dataclasses.replace(trial, replaced=below)
+
+
+def find_ways_back(trial: Trial | None) -> list[str]:
+    """Return every generation that may be selected when the trial, or what waits below it, fails."""
+    found = []
+    while trial is not None:
+        found.append(trial.previous)
+        trial = trial.replaced
+    return found
 
 
 def load_trial(layout: Layout, profile: str) -> Trial | None:
@@ -48,7 +77,7 @@ def load_trial(layout: Layout, profile: str) -> Trial | None:
         return None
     try:
         return _parse(json.loads(data))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         fault: IntegrityFault = damaged(path, str(error))
         raise fault from error
 
@@ -73,7 +102,7 @@ def _parse(value: Any) -> Trial:
         previous=str(value["previous"]),
         deadline=datetime.strptime(value["deadline"], FORMAT).replace(tzinfo=UTC),
         starts=int(value["starts"]),
-        replaced=None if replaced is None else _parse({**replaced, "replaced": None}),
+        replaced=None if replaced is None else _parse(replaced),
     )
 
 
@@ -86,5 +115,5 @@ def _to_json(trial: Trial) -> dict[str, object]:
         "starts": trial.starts,
     }
     if trial.replaced is not None:
-        value["replaced"] = _to_json(dataclasses.replace(trial.replaced, replaced=None))
+        value["replaced"] = _to_json(trial.replaced)
     return value

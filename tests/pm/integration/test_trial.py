@@ -241,6 +241,89 @@ def test_a_new_publication_without_a_trial_ends_the_old_ones(bench: Bench) -> No
         assert starts(bench, third) == ""
 
 
+def two_on_trial(bench: Bench) -> tuple[str, str, str]:
+    """Have a third generation on trial on top of the second, which started once and was not confirmed."""
+    first, second = on_trial(bench)
+    assert starts(bench, second) == ""
+    third = bench.add("part-1", confirm_within=3600)
+    return first, second, third
+
+
+@pytest.mark.proves("trial-waits-below")
+def test_a_trial_on_top_of_another_goes_back_to_it_and_it_goes_on(bench: Bench) -> None:
+    first, second, third = two_on_trial(bench)
+    below = load_trial(bench.layout, "default")
+    assert below is not None
+    assert below.replaced is not None
+    deadline = below.replaced.deadline
+    assert starts(bench, third) == ""
+    said = starts(bench, second)
+    assert said == f"notice: {third} went back to {second}: its last start was not confirmed\n"
+    resumed = load_trial(bench.layout, "default")
+    assert resumed is not None
+    assert (resumed.generation, resumed.previous, resumed.deadline) == (second, first, deadline)
+    assert "gadget" in bench.config.read_text()
+    assert "part-1" not in bench.config.read_text()
+    said = starts(bench, first)
+    assert said == f"notice: {second} went back to {first}: its last start was not confirmed\n"
+    assert load_trial(bench.layout, "default") is None
+    for _ in range(2):
+        assert starts(bench, first) == ""
+
+
+@pytest.mark.proves("trial-waits-below", "trial-confirmed-stays")
+@pytest.mark.parametrize("which", ["top", "below"])
+def test_what_is_confirmed_of_two_trials_stays(bench: Bench, which: str) -> None:
+    _, second, third = two_on_trial(bench)
+    assert starts(bench, third) == ""
+    if which == "below":
+        starts(bench, second)
+    assert bench.pm("confirm").exit_code == 0
+    for _ in range(2):
+        assert starts(bench, third if which == "top" else second) == ""
+
+
+@pytest.mark.proves("trial-waits-below")
+def test_a_trial_below_that_is_over_is_gone_past(bench: Bench) -> None:
+    first, second, third = two_on_trial(bench)
+    bench.call("trial-judge")
+    bench.pass_time(minutes=11)
+    outcome = bench.call("trial-judge")
+    assert (outcome.data["failed"], outcome.data["trial"], pointer(bench)) == (third, None, first)
+    assert f"its last start was not confirmed; {second}, which was on trial before it, went too" in outcome.data["why"]
+    assert load_trial(bench.layout, "default") is None
+    assert starts(bench, first) == ""
+
+
+@pytest.mark.proves("trial-waits-below")
+def test_a_trial_below_that_is_damaged_is_gone_past(bench: Bench) -> None:
+    first, second, _third = two_on_trial(bench)
+    bench.context().filesystem.remove_tree(bench.layout.generation(second))
+    bench.call("trial-judge")
+    assert bench.call("trial-judge").data["generation"] == first == pointer(bench)
+
+
+@pytest.mark.proves("trial-waits-below", "collect-never-takes-used")
+def test_what_a_trial_may_go_back_to_is_never_collected(bench: Bench) -> None:
+    first, second = on_trial(bench)
+    third = bench.add("part-1", confirm_within=14 * 86400)
+    bench.pass_time(days=3)
+    bench.call("collect", keep=0)
+    assert bench.generations == sorted([first, second, third])
+    bench.call("trial-judge")
+    assert bench.call("trial-judge").data["generation"] == first
+
+
+@pytest.mark.proves("trial-waits-below")
+def test_going_back_by_hand_to_what_was_on_trial_confirms_nothing(bench: Bench) -> None:
+    first, second, _third = two_on_trial(bench)
+    outcome = bench.call("rollback")
+    assert pointer(bench) == second
+    assert any(f"{second} is on trial again until" in said for said in outcome.obligations)
+    assert starts(bench, second) == ""
+    assert "went back" in starts(bench, first)
+
+
 @pytest.mark.proves("trial-goes-back")
 def test_a_refused_publication_puts_nothing_on_trial(bench: Bench) -> None:
     first = pointer(bench)
