@@ -134,7 +134,10 @@ def label(session: Session, name: str, generation: str | None, remove: bool) -> 
 @click.option("--keep", type=click.IntRange(0, 10_000), metavar="N", help="How many of the newest stay; 5 by default.")
 @click.pass_obj
 def collect(session: Session, keep: int | None) -> Answer:
-    """Remove the generations and receipts that nothing needs any more."""
+    """Remove the generations that nothing needs any more.
+
+    Old receipts that tell of nothing which is still there go with them.
+    """
     from perdure_pm.cli.remote import call
 
     return call(session, "collect", {"keep": keep}, _show_collected)

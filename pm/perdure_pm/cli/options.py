@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from perdure_pm.cli.render import write_talk
 from perdure_pm.cli.session import Session
 from perdure_pm.model.settings import BOOLEAN, BUILDING, EVERY, MUTATING, SETTINGS, Setting
 
@@ -46,6 +47,15 @@ class Verb(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _note_command(ctx)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        session = ctx.find_object(Session)
+        named = "" if session is None else session.find_disregarded_home()
+        if session is not None and named:
+            home = session.layout.home
+            text = f"PERDURE_HOME names {named}, and this launcher belongs to {home}, which is used; --home DIR chooses"
+            write_talk(session, "notice", text)
+        return super().invoke(ctx)
 
     def get_help_option(self, _ctx: click.Context) -> click.Option | None:
         return HelpOption()

@@ -74,9 +74,20 @@ class Session:
 
     @cached_property
     def layout(self) -> Layout:
-        """The home: --home, else PERDURE_HOME, else the one that this runtime belongs to, else the platform's place."""
-        chosen = self.values["home"]
-        return Layout(resolve_home(str(chosen) if chosen else own_home(sys.prefix) or default_home(self.environ)))
+        """The home: --home, else the one that this runtime belongs to, else PERDURE_HOME, else the platform's place.
+
+        A launcher acts on the home it lies in: a variable that was set for another one must not send its `uninstall`,
+        nor any command that a hint names, there (docs/adr/0015).
+        """
+        typed = self.flags.get("home")
+        return Layout(resolve_home(str(typed) if typed else own_home(sys.prefix) or default_home(self.environ)))
+
+    def find_disregarded_home(self) -> str:
+        """Return what PERDURE_HOME names where that is another home than the one that is acted on, else nothing."""
+        named = self.environ.get("PERDURE_HOME", "").strip()
+        if not named or self.flags.get("home") or own_home(sys.prefix) is None:
+            return ""
+        return "" if os.path.realpath(named) == os.path.realpath(self.layout.home) else named
 
     def writable_layout(self) -> Layout:
         """Return the home, which this user can change.

@@ -59,7 +59,13 @@ class Setting:
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
-        "home", "--home", "PERDURE_HOME", None, PATH, "the directory that holds everything PM makes", metavar="DIR"
+        "home",
+        "--home",
+        "PERDURE_HOME",
+        None,
+        PATH,
+        "the directory that holds everything PM makes; a home's own launcher heeds only the flag",
+        metavar="DIR",
     ),
     Setting("profile", "--profile", "PERDURE_PROFILE", None, TEXT, "the profile to work on", metavar="NAME"),
     Setting("json", "--json", "PERDURE_JSON", None, BOOLEAN, "write one JSON object to standard output"),

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -366,3 +367,26 @@ def test_no_sequence_of_verbs_changes_pms_own_bytes(bench: Bench, seed: int) -> 
     assert 0 in codes
     assert bench.start().returncode == 0
     assert bench.pm("status").exit_code == 0
+
+
+@pytest.mark.proves("home-of-the-launcher")
+def test_a_launcher_acts_on_its_own_home_whatever_the_variable_names(bench: Bench, tmp_path: Path) -> None:
+    """Also `uninstall`; where --home is typed, that is meant."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "kept").write_text("mine")
+    variables = {"PERDURE_HOME": str(other)}
+    status = bench.pm("status", "--json", variables=variables)
+    assert status.envelope["data"]["home"] == "HOME"
+    assert status.err == (
+        f"notice: PERDURE_HOME names {other}, and this launcher belongs to HOME, which is used; --home DIR chooses\n"
+    )
+    same = tmp_path / "same"
+    same.symlink_to(bench.layout.home)
+    assert bench.pm("status", variables={"PERDURE_HOME": str(same)}).err == ""
+    typed = bench.pm("--home", str(other), "status", "--json", variables={"PERDURE_HOME": str(same)})
+    assert (typed.envelope["data"]["home"], typed.err) == (str(other), "")
+    assert bench.pm("label", "good", variables=variables).exit_code == 0
+    assert bench.pm("uninstall", "--yes", variables=variables).exit_code == 0
+    assert not bench.layout.bin.exists()
+    assert [path.name for path in other.iterdir()] == ["kept"]
