@@ -5,21 +5,24 @@ plugin got wrong. Does not own: reading boot.json (installation, domain/boot) or
 
 Keeps: app-boot-reads-only-boot-json: a plugin is imported because boot.json names it; no metadata is scanned, no entry
 point looked up. app-broken-plugin-isolated: whatever a plugin raises or returns, at import or in a hook, becomes a
-`PluginFailure`, and the others run. app-plugin-order: see hookspecs.
+`PluginFailure`, and the others run. app-plugin-order: see hookspecs. app-crash-attributed: whose code runs is on record
+(crash_notes) for the start after one that it ended.
 
 pluggy checks that an implementation fits its specification. Its own multi-call is not used: it ends at the first
 exception and calls the last registered plugin first.
 """
 
+import contextlib
 import importlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TypeVar
 
 import pluggy
 
 from perdure import __version__, hookspecs
+from perdure.crash_notes import CrashNotes, Note, normalise
 from perdure.domain.boot import Boot
 from perdure.domain.finding import Finding
 from perdure.domain.host import Host
@@ -53,13 +56,15 @@ _Value = TypeVar("_Value")
 class PluginManager:
     """The plugins of this process."""
 
-    def __init__(self, host: Host, clock: Callable[[], float]) -> None:
+    def __init__(self, host: Host, clock: Callable[[], float], notes: CrashNotes | None = None) -> None:
         """Start without any plugin.
 
         Args:
             host: what hooks are told about this process.
             clock: seconds, for load times.
+            notes: where it is kept whose code runs, for a start after one that a plugin ended; None keeps nothing.
         """
+        self._notes = notes
         self._host = host
         self._clock = clock
         self._registry = pluggy.PluginManager("perdure")
@@ -71,15 +76,30 @@ class PluginManager:
         """What plugins got wrong so far, in the order in which it happened."""
 
     def load(self, boot: Boot | None) -> None:
-        """Import and register the built-in plugins and those of `boot`, in this order."""
+        """Import and register the built-in plugins and those of `boot`, in this order.
+
+        One that ended an earlier start is left out.
+        """
+        left_out = {} if self._notes is None else self._notes.read()
+        with self._watched():
+            self._load_each(boot, left_out)
+
+    def _load_each(self, boot: Boot | None, left_out: Mapping[str, Note]) -> None:
         for entry in (*BUILTIN, *(boot.plugins if boot is not None else ())):
             if isinstance(entry, PluginFailure):
                 self.failures.append(entry)
             elif any(state.source.name == entry.name for state in self.states):
                 self._record(entry.name, "boot", "a plugin of this name is already there; this one is left out")
+            elif (note := self._find_note(entry, left_out)) is not None:
+                summary = f"the app ended while {note.during} ({note.at}), so it is left out"
+                self.failures.append(
+                    PluginFailure(plugin=entry.name, stage="crash", summary=summary, hint=note.bring_back)
+                )
+                self.states.append(PluginState(source=entry, loaded=False, load_seconds=0.0))
             else:
                 begun = self._clock()
-                hooks = self._load_one(entry)
+                with self._at_work(entry, "importing it"):
+                    hooks = self._load_one(entry)
                 self.states.append(
                     PluginState(
                         source=entry,
@@ -105,6 +125,25 @@ class PluginManager:
     def findings(self) -> list[tuple[str, Finding]]:
         """Return what plugins report to doctor, each with the plugin's name."""
         return self._collect("findings", Finding)
+
+    def _find_note(self, source: PluginSource, left_out: Mapping[str, Note]) -> Note | None:
+        note = None if source.builtin or not left_out else left_out.get(normalise(source.distribution))
+        return note if note is not None and note.version == source.version else None
+
+    def _watched(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._notes is None else self._notes.watching()
+
+    @contextlib.contextmanager
+    def _at_work(self, source: PluginSource, during: str) -> Iterator[None]:
+        """Have it on record, for a start after this one, whose code runs in the block."""
+        if self._notes is None or source.builtin:
+            yield
+            return
+        self._notes.at_work(source, during)
+        try:
+            yield
+        finally:
+            self._notes.at_work(None)
 
     def _load_one(self, source: PluginSource) -> tuple[str, ...] | None:
         module_name, _, attributes = source.entry.partition(":")
@@ -158,6 +197,17 @@ class PluginManager:
             for implementation in getattr(self._registry.hook, hook).get_hookimpls()
         }
         found: list[tuple[str, _Value]] = []
+        with self._watched():
+            self._ask_each(hook, kind, implementations, found)
+        return found
+
+    def _ask_each(
+        self,
+        hook: str,
+        kind: type[_Value],
+        implementations: Mapping[str, pluggy.HookImpl],
+        found: list[tuple[str, _Value]],
+    ) -> None:
         for state in self.states:
             implementation = implementations.get(state.source.name)
             if implementation is None:
@@ -165,14 +215,14 @@ class PluginManager:
             name = state.source.name
             given = {"host": self._host}
             try:
-                answer: object = implementation.function(*(given[argument] for argument in implementation.argnames))
+                with self._at_work(state.source, f"asking it for its {hook}"):
+                    answer: object = implementation.function(*(given[argument] for argument in implementation.argnames))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001  # a hook that exits must not end the others
                 self._record_exception(name, "hook", error, hook=hook)
                 continue
             found += [(name, value) for value in self._checked(name, hook, answer, kind)]
-        return found
 
     def _checked(self, plugin: str, hook: str, answer: object, kind: type[_Value]) -> Iterable[_Value]:
         if answer is None:

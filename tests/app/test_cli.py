@@ -130,6 +130,7 @@ def test_plugins_shows_what_is_loaded_in_order(generation: Generation, greeter: 
         assert plugin.pop("load_ms") > 0
     assert data == {
         "generation": IDENTITY,
+        "safe_mode": False,
         "plugins": [
             {
                 "name": "runtime",
@@ -183,6 +184,7 @@ def test_a_broken_plugin_is_shown_and_fails_only_a_check(generation: Generation,
             "hook": None,
             "summary": "SystemExit: 9",
             "place": f"{generation.site}/dead_plugin.py:1",
+            "hint": None,
         }
     ]
     ran = generation.run("run", "greeter.hello", "--arg", "name=you")
@@ -461,6 +463,7 @@ def test_doctor_of_a_sound_generation_ends_with_pms_line(generation: Generation)
             "python": {"version": PYTHON, "executable": str(generation.python)},
             "generation": IDENTITY,
             "home": str(generation.home),
+            "safe_mode": False,
             "boot": {"path": str(generation.boot_path), "state": "ok"},
             "plugins": {"loaded": ["runtime"], "failures": []},
             "pm": {

@@ -54,11 +54,15 @@ def _choose_json(ctx: click.Context, _parameter: click.Parameter, chosen: bool) 
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--version", is_flag=True, help="Show the version and exit.")
+@click.option(
+    "--safe-mode", is_flag=True, help="Load no plugin but those of the app itself; PERDURE_SAFE_MODE=1 does the same."
+)
 @_json_option
 @click.pass_context
-def perdure(ctx: click.Context, version: bool) -> Answer | None:
+def perdure(ctx: click.Context, version: bool, safe_mode: bool) -> Answer | None:
     """Tools for people and agents, kept alive by Perdure's own package manager."""
     session = ctx.ensure_object(Session)
+    session.safe_mode = session.safe_mode or safe_mode
     if version:
         session.output.answer("version", Answer(data={"version": __version__}, text=f"perdure {__version__}"))
         ctx.exit(0)
@@ -86,7 +90,7 @@ def doctor(session: Session) -> Answer:
 @click.pass_obj
 def plugins(session: Session, check: bool) -> Answer:
     """Show what is loaded in this process, with load times and failures."""
-    manager = session.load(session.installation.load_boot())
+    manager = session.load(session.load_boot())
     offered = manager.tools()
     listed: list[JsonValue] = []
     rows = [("plugin", "version", "from", "load", "tools")]
@@ -113,11 +117,14 @@ def plugins(session: Session, check: bool) -> Answer:
     if manager.failures:
         lines += ["", "failures:", *(f"  {failure}" for failure in manager.failures)]
     generation = session.installation.host().generation
-    if generation is None:
+    if session.safe_mode:
+        session.output.talk("Safe mode: only built-in plugins are loaded.")
+    elif generation is None:
         session.output.talk("This process was not started from a generation: only built-in plugins are loaded.")
     return Answer(
         data={
             "generation": generation,
+            "safe_mode": session.safe_mode,
             "plugins": listed,
             "failures": [failure.to_json() for failure in manager.failures],
         },

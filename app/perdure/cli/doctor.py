@@ -40,6 +40,7 @@ def diagnose(session: Session) -> Answer:
             "python": {"version": host.python, "executable": str(host.executable)},
             "generation": host.generation,
             "home": None if host.home is None else str(host.home),
+            "safe_mode": session.safe_mode,
             "boot": {"path": _text(installation.boot_path), "state": boot_words},
             "plugins": {"loaded": loaded, "failures": [failure.to_json() for failure in manager.failures]},
             "pm": {"status": pm.status, "line": pm.line, "data": pm.data},
@@ -72,7 +73,7 @@ def _look_at_boot(installation: Installation) -> tuple[Boot | None, str, list[Fi
 def _plugin_findings(manager: PluginManager, installation: Installation) -> list[Finding]:
     hint = installation.app_command("plugins")
     return [
-        Finding(code="plugin-failed", summary=str(failure), hint=hint, context=failure.to_json())
+        Finding(code="plugin-failed", summary=str(failure), hint=failure.hint or hint, context=failure.to_json())
         for failure in manager.failures
     ]
 
@@ -92,6 +93,7 @@ def _render(
         ("generation", host.generation or "none: this process was not started from a generation"),
         ("home", _text(host.home) or "none"),
         ("boot.json", boot_words),
+        *([("safe mode", "on: only built-in plugins are loaded")] if session.safe_mode else []),
         ("plugins", f"{len(loaded)} loaded ({', '.join(loaded)}), {_count(len(manager.failures), 'failure')}"),
         ("findings", "none" if not findings else str(len(findings))),
     ]

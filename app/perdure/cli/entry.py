@@ -21,6 +21,8 @@ from perdure.plugin_manager import describe_exception
 
 TRIAL_VARIABLE = "PERDURE_TRIAL"
 """Holds the generation that is on trial, in the process that PM's launcher started from it."""
+SAFE_MODE_VARIABLE = "PERDURE_SAFE_MODE"
+"""Says yes where only the app's own code is to be loaded."""
 CONFIRM_SECONDS = 5.0
 """How long PM may take to note that this generation stays; it usually takes a third of a second."""
 
@@ -33,7 +35,8 @@ def run(arguments: Sequence[str]) -> int:
         installation=find_installation(sys.prefix, sys.executable, environ),
         environ=environ,
         clock=time.perf_counter,
-        output=Output(environ=environ, as_json=_wants_json(environ)),
+        output=Output(environ=environ, as_json=_says_yes(environ, "PERDURE_JSON")),
+        safe_mode=_says_yes(environ, SAFE_MODE_VARIABLE),
     )
     try:
         return _run(session, arguments)
@@ -79,10 +82,10 @@ def _run(session: Session, arguments: Sequence[str]) -> int:
 def _confirm_trial(session: Session) -> None:
     """Have this process's generation kept where it is on trial and its plugins work; a PM that cannot is no failure.
 
-    A command that loads no plugins has shown nothing.
+    A command that loads no plugins has shown nothing, and safe mode loads none.
     """
     generation = session.installation.host().generation
-    if generation is None or session.environ.get(TRIAL_VARIABLE) != generation:
+    if generation is None or session.safe_mode or session.environ.get(TRIAL_VARIABLE) != generation:
         return
     if session.manager is not None and not session.manager.failures:
         from perdure.pm_link import confirm_trial
@@ -95,8 +98,8 @@ def _fail(session: Session, error: PerdureError) -> int:
     return error.exit_code
 
 
-def _wants_json(environ: Mapping[str, str]) -> bool:
-    return environ.get("PERDURE_JSON", "").strip().lower() in {"1", "true", "yes", "on"}
+def _says_yes(environ: Mapping[str, str], variable: str) -> bool:
+    return environ.get(variable, "").strip().lower() in {"1", "true", "yes", "on"}
 
 
 def _ensure_streams() -> None:

@@ -1,12 +1,14 @@
 """What the commands of one invocation share.
 
-Owns: where this process runs from, its output, and loading plugins at most once. Does not own: any command.
+Owns: where this process runs from, its output, and loading plugins at most once. Does not own:
+any command. Keeps: app-safe-mode-imports-none.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from perdure.cli.output import Output
+from perdure.crash_notes import find_notes
 from perdure.domain.boot import Boot
 from perdure.installation import Installation
 from perdure.plugin_manager import PluginManager
@@ -24,6 +26,8 @@ class Session:
     """Seconds, for load times."""
     output: Output
     """The two streams."""
+    safe_mode: bool = False
+    """Whether nothing but the app's own code is loaded."""
     command: str = "perdure"
     """Name of the command that was asked for, once it is known."""
     manager: PluginManager | None = field(default=None, init=False)
@@ -32,9 +36,18 @@ class Session:
     def load(self, boot: Boot | None) -> PluginManager:
         """Return the plugins of this process; from here on nothing but our data reaches stdout."""
         self.output.reserve_stdout()
-        self.manager = PluginManager(self.installation.host(), self.clock)
-        self.manager.load(boot)
+        notes = None if self.safe_mode else find_notes(self.installation, self.environ)
+        self.manager = PluginManager(self.installation.host(), self.clock, notes)
+        self.manager.load(None if self.safe_mode else boot)
         return self.manager
+
+    def load_boot(self) -> Boot | None:
+        """Return what this generation lists; nothing in safe mode, which is there for a list that cannot be trusted.
+
+        Raises:
+            PerdureError: boot.json of this generation is missing or invalid.
+        """
+        return None if self.safe_mode else self.installation.load_boot()
 
     def load_with_tools(self) -> PluginManager:
         """Return the plugins, asked for their tools, with a warning for each failure.
@@ -42,7 +55,7 @@ class Session:
         Raises:
             PerdureError: boot.json of this generation is missing or invalid.
         """
-        manager = self.load(self.installation.load_boot())
+        manager = self.load(self.load_boot())
         manager.tools()
         for failure in manager.failures:
             self.output.warn(str(failure))

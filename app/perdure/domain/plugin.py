@@ -8,8 +8,9 @@ from typing import Literal
 
 from perdure.domain.json_value import JsonValue
 
-Stage = Literal["boot", "import", "register", "hook"]
-"""Where a plugin failed: its entry in boot.json, its import, its registration, or a call of one of its hooks."""
+Stage = Literal["boot", "import", "register", "hook", "crash"]
+"""Where a plugin failed: its entry in boot.json, its import, its registration, a call of one of its hooks, or
+an earlier start, which it ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,8 @@ class PluginFailure:
     """One line: what it did."""
     place: str | None = None
     """`file:line` of the last line of code that ran, when an exception tells."""
+    hint: str | None = None
+    """A command that changes it, where there is one."""
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the object that stands in ``failures``."""
@@ -51,6 +54,7 @@ class PluginFailure:
             "hook": self.hook,
             "summary": self.summary,
             "place": self.place,
+            "hint": self.hint,
         }
 
     def __str__(self) -> str:
@@ -60,8 +64,11 @@ class PluginFailure:
             "import": "import",
             "register": f"registration of hook {self.hook}" if self.hook else "registration",
             "hook": f"hook {self.hook}",
+            "crash": "an earlier start",
         }[self.stage]
-        return f"plugin {self.plugin}: {where}: {self.summary}" + (f" ({self.place})" if self.place else "")
+        return f"plugin {self.plugin}: {where}: {self.summary}" + (
+            f" ({self.place})" if self.place else f"; bring it back: {self.hint}" if self.hint else ""
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

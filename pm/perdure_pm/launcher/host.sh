@@ -28,5 +28,17 @@ if [ ! -x "$environment/bin/python" ]; then
     exit 1
 fi
 @ENVIRONMENT@
+if [ "@COMMAND@" = perdure ]; then
+    safe=${PERDURE_SAFE_MODE-}
+    [ "${1-}" = --safe-mode ] && safe=1
+    case $safe in
+    1 | [Tt]rue | TRUE | [Yy]es | YES | [Oo]n | ON)
+        # Without site, nothing that a plugin's distribution has Python run at every start is run either.
+        for start in "$environment"/lib/python*/site-packages/perdure/safe_start.py; do
+            [ -r "$start" ] && exec "$environment/bin/python" -I -S "$start" "$@"
+        done
+        ;;
+    esac
+fi
 # The script is named to the interpreter: its first line cannot hold every path, and PYTHON* must not reach it.
 exec "$environment/bin/python" -I "$environment/bin/@COMMAND@" "$@"

@@ -152,7 +152,7 @@ def _states(known: _Known, versions: Mapping[str, str]) -> list[dict[str, Any]]:
             state, hint = PENDING, "perdure-pm install"
         elif crash is not None and crash.version == version:
             state, hint = SKIPPED, f"perdure-pm plugin enable {name}"
-            why = f"the app ended while it did this with it: {crash.during} ({crash.at})"
+            why = f"the app ended while {crash.during} ({crash.at})"
         else:
             state = RUNS
         found.append({"name": name, "entry": entry, "version": version, "state": state, "why": why, "hint": hint})

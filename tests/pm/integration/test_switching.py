@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -221,6 +222,55 @@ def test_what_one_profile_disables_runs_in_the_other(written: Bench) -> None:
     assert (states(written, "other")["gadget"], states(written)["gadget"]) == ("disabled", "runs")
     assert written.call("plugin-enable", other, names=["gadget"]).data["reused"] is True
     assert load_pointer(written.layout, "other") == whole
+
+
+# What the app leaves out since it crashed
+
+
+def note_crash(bench: Bench, name: str, version: str, profile: str = "default") -> Path:
+    """Leave what the app leaves when a start ended while it imported a plugin."""
+    folder = bench.layout.crashes(profile)
+    folder.mkdir(parents=True, exist_ok=True)
+    said = {"schema": 1, "plugin": name, "distribution": name, "version": version, "during": "importing it"}
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps({**said, "at": "2026-11-29T22:00:00Z"}))
+    return path
+
+
+@pytest.mark.proves("plugins-brought-back")
+def test_a_plugin_that_crashed_is_shown_and_enabling_brings_it_back(written: Bench) -> None:
+    """Case 110, from PM's side: the command that the app names does what it says, and builds nothing."""
+    before = written.current.identity
+    note, other = note_crash(written, "gadget", "1.0"), note_crash(written, "part-1", "0.9")
+    assert states(written) == {"gadget": "skipped", "fakehost-clock": "runs", "part-1": "runs"}
+    assert "skipped: the app ended while importing it" in written.pm("plugin", "list").out
+    assert "plugin enable gadget" in written.pm("status").out
+    dry = written.pm("plugin", "enable", "gadget", "--dry-run", "--json").envelope
+    assert (dry["status"], dry["data"]["brought_back"], note.exists()) == ("ok", ["gadget"], True)
+    ended = written.pm("plugin", "enable", "Gadget")
+    assert (ended.exit_code, ended.out) == (0, "the app loads gadget again\n")
+    assert (note.exists(), other.exists(), written.current.identity) == (False, True, before)
+    assert states(written)["gadget"] == "runs"
+    assert written.pm("plugin", "enable", "gadget", "--json").envelope["status"] == "noop"
+
+
+@pytest.mark.proves("plugins-brought-back")
+def test_a_plugin_that_crashed_is_taken_out_without_being_imported(written: Bench) -> None:
+    """Case 104: whatever it would do at import, removing and disabling do not care."""
+    site = next(written.current.path.glob("venv/lib/python3*/site-packages"))
+    module = site / "part_1" / "__init__.py"
+    for path in (module.parent, module):
+        path.chmod(0o755)
+    module.unlink()  # not written in place: the bytes are shared
+    module.write_text("import os\nos._exit(9)\n")
+    note_crash(written, "part-1", "1.0")
+    assert written.start().returncode == 9
+    assert written.pm("plugin", "disable", "part-1").exit_code == 0
+    assert running(written) == ["gadget", "fakehost-clock"]
+    written.call("rollback", to=written.generations[0])
+    written.config.write_bytes(WRITTEN.encode())
+    assert written.pm("plugin", "remove", "part-1").exit_code == 0
+    assert running(written) == ["gadget", "fakehost-clock"]
 
 
 # Sitting out
