@@ -16,6 +16,7 @@ FAILED = 97
 
 def probe(request: dict[str, Any]) -> int:
     """Return the exit code of the host's command after every entry was imported; the first failed import ends it."""
+    sys.argv = request["command"]  # from the start: some modules read it when they are imported
     for entry in request["entries"]:
         if _is_for_another_host(entry):
             continue
@@ -39,9 +40,8 @@ def probe(request: dict[str, Any]) -> int:
     # An import that ended the process with exit code 0 did not come here.
     with open(request["imported"], "w", encoding="ascii"):
         pass
-    if request["command"] is None:
+    if not request["start"]:
         return 0
-    sys.argv = request["command"]
     try:
         runpy.run_path(request["command"][0], run_name="__main__")
     except SystemExit as stop:

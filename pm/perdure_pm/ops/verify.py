@@ -43,13 +43,13 @@ def verify(context: Context, config: HomeConfig, wanted: Wanted, identity: str, 
     hosts = [{"name": name, "entry": declared[name]} for name in [main, *others] if name in declared]
     entries = _plugin_entries(config, wanted, environment)
     lone = _modules_without_entries(wanted, environment, {entry["distribution"] for entry in entries})
-    checks = choose_checks(main, config.host_health)
+    program = [str(environment_scripts(environment) / main)]
     code, output = IMPORT_FAILED, ""
     if lone:
-        code, output = _probe(context, identity, hosts[:1], lone, None)
+        code, output = _probe(context, identity, hosts[:1], lone, program, start=False)
     if not lone or code == 0:
-        for check in checks:
-            command: list[Path | str] = [environment_scripts(environment) / main, *check.arguments]
+        for check in choose_checks(main, config.host_health):
+            command = [*program, *check.arguments]
             code, output = _probe(context, identity, [*hosts, *entries], [], command)
             if code in check.accepted:
                 return
@@ -89,7 +89,9 @@ def _probe(
     identity: str,
     entries: Sequence[Mapping[str, str | None]],
     modules: Sequence[str],
-    command: list[Path | str] | None,
+    command: Sequence[str],
+    *,
+    start: bool = True,
 ) -> tuple[int, str]:
     """Return how the host's command ended in a process that had imported every entry first, and what it said.
 
@@ -106,7 +108,8 @@ def _probe(
     request = {
         "entries": entries,
         "modules": modules,
-        "command": None if command is None else [str(word) for word in command],
+        "command": command,
+        "start": start,
         "imported": str(imported),
     }
     try:

@@ -273,6 +273,14 @@ def test_a_plugin_without_entry_points_is_refused_where_it_needs_what_is_not_the
     assert {"choosy", "quiet"} <= {package["name"] for package in there.current.record["packages"]}
 
 
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_a_host_that_reads_its_command_line_when_it_is_imported_reads_its_own(there: Bench, wheels: Path) -> None:
+    source = "import sys\nwords = sys.argv\ndef main(said=words[1:]): sys.exit(said != ['--version'] and 4)\n"
+    write_wheel(wheels, "early", "1.0", source=source, entries="[console_scripts]\nearly = early:main\n")
+    init(there, "early")
+    there.call("install")
+
+
 @pytest.mark.proves("pm-host-check-apart")
 def test_a_check_opens_nothing_of_the_person_and_leaves_nothing(there: Bench, wheels: Path) -> None:
     source = (
