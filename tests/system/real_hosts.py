@@ -25,6 +25,16 @@ class Try:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked of a server and what must be in its answer."""
+
+    page: str = "/"
+    posts: str | None = None
+    """The body of a POST; a GET where there is none."""
+    says: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class RealHost:
     """One application."""
 
@@ -42,10 +52,10 @@ class RealHost:
     variables: Mapping[str, str] = field(default_factory=dict)
     """What the launchers set; ``{folder}`` is the working directory."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """What lies in the working directory."""
+    """What lies in the working directory; ``{home}`` is the home, ``{port}`` the server's port."""
     serves: tuple[str, ...] = ()
     """The command line of its server, with ``{port}``; empty where it is none."""
-    page: str = "/"
+    questions: tuple[Question, ...] = (Question(),)
     """What is asked of the server."""
 
 
@@ -62,7 +72,10 @@ HOSTS: dict[str, RealHost] = {
             says=("datasette-cluster-map.js", "datasette_vega"),
         ),
         serves=("datasette", "serve", "--memory", "--port", "{port}"),
-        page="/-/plugins.json",
+        questions=(
+            Question(page="/-/plugins.json", says=("datasette-cluster-map", "datasette-vega")),
+            Question(page="/_memory?sql=select+1+as+latitude,+2+as+longitude", says=("datasette-cluster-map.js",)),
+        ),
     ),
     "llm": RealHost(
         requirement="llm",
@@ -89,9 +102,12 @@ HOSTS: dict[str, RealHost] = {
         },
         visible=Try(words=("mkdocs", "build", "--help"), says=("material",)),
         works=Try(
-            words=("mkdocs", "build"), says=("The answer is forty-two", "mkdocs-material"), reads="site/index.html"
+            words=("mkdocs", "build"),
+            says=("The answer is forty-two", "data-md-component", "assets/javascripts/bundle."),
+            reads="site/index.html",
         ),
         serves=("mkdocs", "serve", "--dev-addr", "127.0.0.1:{port}"),
+        questions=(Question(says=("The answer is forty-two", "data-md-component")),),
     ),
     "sphinx": RealHost(
         requirement="sphinx",
@@ -126,10 +142,18 @@ HOSTS: dict[str, RealHost] = {
         requirement="pylint",
         plugins=("pylint-pydantic", "pylint-per-file-ignores"),
         about="plugins named in options, no entry points",
-        files={"bad.py": '"""Docs."""\nimport os\n'},
+        # Without the first plugin `check` has no self, without the second one `os` is unused: each costs points.
+        files={
+            "bad.py": '"""Docs."""\nimport os\n',
+            "model.py": (
+                '"""Docs."""\nfrom pydantic import BaseModel, field_validator\n\n\n'
+                'class Model(BaseModel):\n    """Docs."""\n\n    name: str\n\n'
+                '    @field_validator("name")\n    def check(cls, value):\n        """Docs."""\n        return value\n'
+            ),
+        },
         visible=Try(
-            words=("pylint", "--load-plugins=pylint_pydantic,pylint_per_file_ignores", "--list-msgs-enabled"),
-            says=("unused-import",),
+            words=("pylint", "--load-plugins=pylint_pydantic,pylint_per_file_ignores", "--long-help"),
+            says=("--per-file-ignores",),
         ),
         works=Try(
             words=(
@@ -137,6 +161,7 @@ HOSTS: dict[str, RealHost] = {
                 "--load-plugins=pylint_pydantic,pylint_per_file_ignores",
                 "--per-file-ignores=bad.py:unused-import",
                 "bad.py",
+                "model.py",
             ),
             says=("10.00/10",),
         ),
@@ -147,6 +172,7 @@ HOSTS: dict[str, RealHost] = {
         about="extensions as data files under share/, compiled extensions, a server",
         commands=("jupyter-lab", "jupyter-labextension"),
         variables={"JUPYTER_CONFIG_DIR": "{folder}/config", "JUPYTER_RUNTIME_DIR": "{folder}/run"},
+        files={"note.md": "# Note\n\n```python\n6 * 7\n```\n"},
         visible=Try(words=("jupyter-labextension", "list"), says=("jupyterlab-jupytext", "@jupyterlab/git")),
         works=Try(words=("jupyter-labextension", "list"), says=("enabled", "OK")),
         serves=(
@@ -157,7 +183,11 @@ HOSTS: dict[str, RealHost] = {
             "--IdentityProvider.token=",
             "--ServerApp.root_dir={folder}",
         ),
-        page="/lab",
+        questions=(
+            Question(page="/lab", says=("@jupyterlab/git", "jupyterlab-jupytext")),
+            Question(page="/api/contents/note.md?type=notebook", says=('"type": "notebook"', '"source": "6 * 7"')),
+            Question(page="/git/settings", says=("serverVersion",)),
+        ),
     ),
     "xonsh": RealHost(
         requirement="xonsh[full]",
@@ -165,7 +195,10 @@ HOSTS: dict[str, RealHost] = {
         about="a namespace package (xontrib), a shell",
         variables={"XONSH_DATA_DIR": "{folder}/data"},
         visible=Try(words=("xonsh", "--no-rc", "-c", "xontrib list"), says=("vox", "abbrevs")),
-        works=Try(words=("xonsh", "--no-rc", "-c", "xontrib load vox; vox --help"), says=("virtual environment",)),
+        works=Try(
+            words=("xonsh", "--no-rc", "-c", "xontrib load vox abbrevs; vox --help; print('abbrevs' in globals())"),
+            says=("virtual environment", "True"),
+        ),
     ),
     "beets": RealHost(
         requirement="beets",
@@ -179,16 +212,25 @@ HOSTS: dict[str, RealHost] = {
     ),
     "mitmproxy": RealHost(
         requirement="mitmproxy",
-        plugins=("mitmproxy2swagger",),
+        plugins=("mitmproxy2swagger", "mitmproxy-escher"),
         builds=("pyperclip",),
         about="compiled extensions (Rust), several commands, a server; its addons are scripts",
         commands=("mitmdump", "mitmweb"),
-        files={"addon.py": "import mitmproxy2swagger\nprint('addon with', mitmproxy2swagger.__name__)\n"},
-        visible=Try(words=("mitmdump", "--version"), says=("Mitmproxy:",)),
+        files={
+            "addon.py": (
+                "import mitmproxy2swagger.mitmproxy_capture_reader as reader\n"
+                "import importlib.metadata\n"
+                "print('addon with', reader.MitmproxyCaptureReader.__name__)\n"
+                "print('escher', importlib.metadata.version('mitmproxy-escher'))\n"
+            )
+        },
+        visible=Try(words=("mitmdump", "-s", "addon.py", "-n", "-q", "-r", "/dev/null"), says=("escher 5",)),
         works=Try(
-            words=("mitmdump", "-s", "addon.py", "-n", "-q", "-r", "/dev/null"), says=("addon with mitmproxy2swagger",)
+            words=("mitmdump", "-s", "addon.py", "-n", "-q", "-r", "/dev/null"),
+            says=("addon with MitmproxyCaptureReader",),
         ),
-        serves=("mitmweb", "--no-web-open-browser", "--web-port", "{port}", "--listen-port", "0"),
+        serves=("mitmweb", "--no-web-open-browser", "--web-port", "{port}", "--listen-port", "0", "-s", "addon.py"),
+        questions=(Question(says=("mitmproxy",)),),
     ),
     "pelican": RealHost(
         requirement="pelican[markdown]",
@@ -228,16 +270,20 @@ HOSTS: dict[str, RealHost] = {
         plugins=("httpie-jwt-auth", "httpie-edgegrid"),
         about="entry points, several commands, `httpie plugins install`",
         variables={"HTTPIE_CONFIG_DIR": "{folder}"},
-        visible=Try(words=("httpie", "plugins", "list"), says=()),
+        visible=Try(
+            words=("http", "--debug"), says=("httpie_jwt_auth.JWTAuthPlugin", "httpie_edgegrid.EdgeGridPlugin")
+        ),
         works=Try(words=("http", "--offline", "-A", "jwt", "-a", "secret:", "example.org"), says=("Bearer secret",)),
     ),
     "keyring": RealHost(
         requirement="keyring",
         plugins=("keyrings-alt", "keyrings-google-artifactregistry-auth"),
-        about="a namespace package (keyrings), compiled extensions (cryptography)",
+        about="a namespace package (keyrings), compiled extensions (cryptography), an entry point for tox",
         variables={"PYTHON_KEYRING_BACKEND": "keyrings.alt.file.PlaintextKeyring", "XDG_DATA_HOME": "{folder}"},
         visible=Try(words=("keyring", "--list-backends"), says=("keyrings.alt", "keyrings.gauth")),
-        works=Try(words=("keyring", "diagnose"), says=("data root",)),
+        # What the file holds is `secret`, as the plugin writes it.
+        files={"python_keyring/keyring_pass.cfg": "[trial]\nuser = c2VjcmV0\n"},
+        works=Try(words=("keyring", "get", "trial", "user"), says=("secret",)),
     ),
     "mdformat": RealHost(
         requirement="mdformat",
@@ -259,28 +305,46 @@ HOSTS: dict[str, RealHost] = {
         plugins=("superlance", "supervisor-twiddler"),
         beside=("setuptools<81",),
         builds=("supervisor-twiddler",),
-        about="pkg_resources, a server that runs others",
+        about="pkg_resources, a server that runs others, commands of a plugin's own",
         commands=("supervisord", "supervisorctl"),
         files={
             "supervisord.conf": (
                 "[supervisord]\nnodaemon=true\nuser=root\nlogfile=/dev/null\nlogfile_maxbytes=0\n"
-                "[inet_http_server]\nport=127.0.0.1:%(ENV_TRIAL_PORT)s\n"
+                "pidfile=%(here)s/supervisord.pid\n"
+                "[inet_http_server]\nport=127.0.0.1:{port}\n"
                 "[rpcinterface:supervisor]\n"
                 "supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface\n"
                 "[rpcinterface:twiddler]\n"
                 "supervisor.rpcinterface_factory = supervisor_twiddler.rpcinterface:make_twiddler_rpcinterface\n"
+                "[eventlistener:memory]\ncommand={home}/bin/perdure-pm run -- memmon -a 1GB\nevents=TICK_60\n"
+                "stderr_logfile=NONE\n"
             )
         },
-        visible=Try(words=("supervisord", "--version"), says=("4.2.5",)),
-        works=Try(words=("supervisorctl", "--help"), says=("supervisorctl",)),
+        visible=Try(words=("perdure-pm", "run", "--", "memmon", "--help"), says=("memmon.py",)),
+        works=Try(
+            words=("perdure-pm", "run", "--", "python", "-c", "import supervisor_twiddler.rpcinterface as r; print(r)"),
+            says=("supervisor_twiddler",),
+        ),
         serves=("supervisord", "-c", "supervisord.conf"),
+        questions=(
+            Question(
+                page="/RPC2",
+                posts="<methodCall><methodName>system.listMethods</methodName></methodCall>",
+                says=("twiddler.addProgramToGroup",),
+            ),
+            Question(
+                page="/RPC2",
+                posts="<methodCall><methodName>supervisor.getAllProcessInfo</methodName></methodCall>",
+                says=("memory", "RUNNING"),
+            ),
+        ),
     ),
     "commitizen": RealHost(
         requirement="commitizen",
-        plugins=("cz-conventional-gitmoji",),
-        about="entry points of two kinds",
+        plugins=("cz-conventional-gitmoji", "cz-conventional-plus"),
+        about="entry points of two kinds; importing it loads its plugins",
         commands=("cz",),
-        visible=Try(words=("cz", "ls"), says=("cz_gitmoji",)),
-        works=Try(words=("cz", "--name", "cz_gitmoji", "example"), says=(":",)),
+        visible=Try(words=("cz", "ls"), says=("cz_gitmoji", "cz_conventional_plus")),
+        works=Try(words=("cz", "--name", "cz_gitmoji", "example"), says=("fix: correct minor typos",)),
     ),
 }

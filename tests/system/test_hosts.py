@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -31,12 +32,14 @@ import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from tests.system.machine import Answer, Installation, copy_home, differences, fingerprint, plain_environment
-from tests.system.real_hosts import HOSTS, RealHost, Try
+from tests.system.real_hosts import HOSTS, Question, RealHost, Try
 
 QUICK: tuple[str, ...] = ()
 """What is tried in every run; datasette has a test of its own."""
 PAGE = "docs/reference/hosts.md"
 SERVER_SECONDS = 60.0
+PLUGINS = Question(page="/-/plugins.json")
+"""What datasette answers with its plugins."""
 
 
 @pytest.fixture(scope="session")
@@ -59,9 +62,14 @@ class Hosted:
         self.at = installation
         self.folder = folder
         folder.mkdir()
-        for name, text in host.files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
+        self._write_files("0")
+
+    def _write_files(self, port: str) -> None:
+        """Have the host's files in the directory; what it wrote there itself stays."""
+        for name, text in self.host.files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.replace("{home}", str(self.at.home)).replace("{port}", port), encoding="utf-8")
 
     def init(self) -> None:
         words = [word for name in self.host.commands for word in ("--command", name)]
@@ -96,7 +104,11 @@ class Hosted:
         return {entry["name"]: entry["version"] for entry in record["packages"]} | {"": record["host"]["version"]}
 
     def server(self, words: tuple[str, ...]) -> Server:
-        return Server(self, words)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        self._write_files(str(port))
+        return Server(self, words, port)
 
     def _fill(self, word: str) -> str:
         return word.replace("{folder}", str(self.folder))
@@ -105,18 +117,15 @@ class Hosted:
 class Server:
     """A host's server, from its start to the end of the block."""
 
-    def __init__(self, hosted: Hosted, words: tuple[str, ...]) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
-        self._page = hosted.host.page
+    def __init__(self, hosted: Hosted, words: tuple[str, ...], port: int) -> None:
+        self.port = port
         filled = [word.replace("{folder}", str(hosted.folder)).replace("{port}", str(self.port)) for word in words]
         self._log = hosted.folder / f"server-{self.port}.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [hosted.at.home / "bin" / filled[0], *filled[1:]],
                 cwd=hosted.folder,
-                env={**hosted.at.environment, "TRIAL_PORT": str(self.port)},
+                env=dict(hosted.at.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -124,7 +133,7 @@ class Server:
             )
 
     def __enter__(self) -> Self:
-        self.get()
+        self.ask(Question())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -136,22 +145,31 @@ class Server:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(20)
 
-    def get(self) -> str:
-        """Return what the server answers, however long it takes to start."""
+    def ask(self, question: Question) -> str:
+        """Return the answer, however long the server takes to start and to say what it must."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        address = f"http://127.0.0.1:{self.port}{question.page}"
+        data = None if question.posts is None else question.posts.encode()
         deadline = time.monotonic() + SERVER_SECONDS
+        said = ""
         while True:
             try:
-                with opener.open(f"http://127.0.0.1:{self.port}{self._page}", timeout=10) as answer:
-                    return str(answer.read().decode())
-            except OSError:
-                self._require_hope(deadline)
-                time.sleep(0.05)
+                with opener.open(urllib.request.Request(address, data), timeout=10) as answer:
+                    said = str(answer.read().decode())
+            except urllib.error.HTTPError as refused:
+                said = f"{refused}: {refused.read().decode()}"
+            except OSError as error:
+                said = str(error)
+            else:
+                if all(wanted in said for wanted in question.says):
+                    return said
+            self._require_hope(deadline, f"{question}: {said[-1000:]}")
+            time.sleep(0.05)
 
-    def _require_hope(self, deadline: float) -> None:
+    def _require_hope(self, deadline: float, answer: str) -> None:
         said = self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
         assert self._process.poll() is None, f"the server ended with {self._process.returncode}: {said}"
-        assert time.monotonic() < deadline, f"no answer: {said}"
+        assert time.monotonic() < deadline, f"{answer}\n{said}"
 
 
 @pytest.fixture
@@ -271,8 +289,9 @@ def test_a_real_host_with_its_plugins(
 
 
 def serve_once(here: Hosted) -> None:
-    with here.server(here.host.serves):
-        pass
+    with here.server(here.host.serves) as server:
+        for question in here.host.questions:
+            server.ask(question)
 
 
 def go_back_and_forth(here: Hosted, bare: str) -> None:
@@ -345,9 +364,9 @@ def test_datasette_from_init_to_uninstall(hosted: Callable[[str], Hosted], tmp_p
         here.require_sound()
         here.at.pm("collect").succeeded()
         assert old in here.at.generations
-        assert "datasette-vega" not in server.get()
+        assert "datasette-vega" not in server.ask(PLUGINS)
     with here.server(("datasette", "serve", "-i", str(data / "real.db"), "--port", "{port}")) as server:
-        assert "datasette-vega" in server.get()
+        assert "datasette-vega" in server.ask(PLUGINS)
 
     before = fingerprint(here.at.generation_path)
     refused = here.start(("datasette", "install", "datasette-json-html"))
