@@ -1,9 +1,11 @@
-"""Wheels written by hand, without a build: for indexes and wheelhouses whose every file is about one thing."""
+"""Wheels and source archives written by hand: for indexes and wheelhouses whose every file is about one thing."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import io
+import tarfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,6 +48,36 @@ def write_wheel(
         for path, text in members.items():
             archive.writestr(zipfile.ZipInfo(path, (2026, 1, 1, 0, 0, 0)), text)
     return wheel
+
+
+def write_sdist(folder: Path, wheel: Path, *, backend: str) -> Path:
+    """Have a source archive in `folder` that builds `wheel`, and return its path; the wheel is removed.
+
+    What it needs is learned by building it, as with most old ones. `backend` is what runs at the start of every build.
+    """
+    name, version = wheel.name.split("-")[:2]
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(f"{name}-{version}.dist-info/METADATA").decode()
+    build = (
+        "import shutil\n"
+        f"def build_wheel(folder, settings=None, metadata=None):\n    shutil.copy({wheel.name!r}, folder)\n"
+        f"    return {wheel.name!r}\n"
+    )
+    project = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    members = {
+        "pyproject.toml": project.encode(),
+        "backend.py": (backend + build).encode(),
+        "PKG-INFO": metadata.replace("Metadata-Version: 2.3", "Metadata-Version: 2.1").encode(),
+        wheel.name: wheel.read_bytes(),
+    }
+    archive_path = folder / f"{name}-{version}.tar.gz"
+    with tarfile.open(archive_path, "w:gz") as sources:
+        for path, data in members.items():
+            entry = tarfile.TarInfo(f"{name}-{version}/{path}")
+            entry.size = len(data)
+            sources.addfile(entry, io.BytesIO(data))
+    wheel.unlink()
+    return archive_path
 
 
 def _digest(text: str) -> str:

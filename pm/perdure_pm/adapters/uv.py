@@ -60,6 +60,13 @@ class Uv:
         self._environ = environ
         self._on_line = on_line
         self._on_tick = on_tick
+        self._settings: Path | None = None
+
+    def with_settings(self, settings: Path) -> Uv:
+        """Return the same uv that reads one settings file of PM's (a uv.toml), and still no other."""
+        other = Uv(self.binary, self._layout, self.network, self._environ, on_line=self._on_line, on_tick=self._on_tick)
+        other._settings = settings
+        return other
 
     def build_wheel(self, source: Path, target: Path, python: Path) -> Path:
         """Return the wheel of the project at `source`, built into the empty directory `target`.
@@ -201,7 +208,15 @@ class Uv:
 
     def _uv(self, arguments: Sequence[str | Path], what: str, *, again: bool = False) -> Completed:
         """Run uv with `arguments`; raise the error that fits when it fails."""
-        shared = ["--no-config", "--system-certs", "--no-progress", "--color", "never", "--no-python-downloads"]
+        settings: list[str | Path] = ["--no-config"] if self._settings is None else ["--config-file", self._settings]
+        shared: list[str | Path] = [
+            *settings,
+            "--system-certs",
+            "--no-progress",
+            "--color",
+            "never",
+            "--no-python-downloads",
+        ]
         if arguments[:2] == ["python", "install"]:
             shared.remove("--no-python-downloads")
         self._layout.scratch.mkdir(parents=True, exist_ok=True)
@@ -283,6 +298,7 @@ _SOURCE_ONLY = re.compile(
     r"([a-z0-9][a-z0-9._-]*)(?:\{[^}]*\})?(?:==(\S+)|[<>]\S+)? ha(?:s|ve) no (?:usable )?wheels?|"
     r"Wheels are required for `([a-z0-9][a-z0-9._-]*)` because building from source is disabled"
 )
+_UNBUILT = re.compile(r"Failed to build `([a-z0-9][a-z0-9._-]*)(?:==([^`\s]+)| @ [^`]*)?`")
 _UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
 
 
@@ -317,7 +333,7 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
             f"{f'{name} {version}' if version else name} has no wheel for this machine, and a build of its source "
             "would run code that nobody checked",
             hint=f"where you trust it: perdure-pm config set install.build {name}",
-            context={**context, "package": name},
+            context={**context, "package": name, "setting": "install.build"},
         )
     if _ABSENT.search(text) and (packages or not network.fetches):
         missing = packages or (said[-1] if said else text[-200:])
@@ -335,6 +351,16 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
             f"the index could not be reached while {what}: {said[-1] if said else text[-200:]}",
             hint=NETWORK_HINT,
             context=context,
+        )
+    unbuilt = _UNBUILT.search(text)
+    if unbuilt is not None:
+        name = unbuilt[1]
+        shown = [line.strip() for line in text.partition("\nhint:")[0].splitlines() if line.strip()]
+        why = shown[-1].partition("cause: ")[2] or shown[-1]
+        return BuildFailed(
+            f"the source of {name} {unbuilt[2] or ''}".rstrip() + f" does not build: {why[:300]}",
+            hint=f"where its build needs the host: perdure-pm config set install.build-with-host {name}",
+            context={**context, "package": name, "setting": "install.build-with-host"},
         )
     return BuildFailed(f"uv failed while {what}: {': '.join(said) or 'it said nothing'}", context=context)
 

@@ -74,6 +74,11 @@ HOME_KEYS: tuple[Key, ...] = (
         default=True,
     ),
     Key(name="install.build", kind="names", meaning="what may be built from source where there is no wheel of it"),
+    Key(
+        name="install.build-with-host",
+        kind="names",
+        meaning="what may be built from source, with the host where its build can import it",
+    ),
     Key(name="network.index-url", kind="place", meaning="the package index to use instead of the default one"),
     Key(name="network.proxy", kind="url", meaning="the proxy for http and https"),
     Key(name="network.certificate", kind="path", meaning="a PEM file of the certificate authorities to trust"),
@@ -151,6 +156,8 @@ class HomeConfig:
     lazy: bool = True
     build: tuple[str, ...] = ()
     """Normalised names of what may be built from source."""
+    build_with_host: tuple[str, ...] = ()
+    """Those of them whose build needs the host."""
     values: Mapping[str, bool | str | None] = field(default_factory=dict)
     """Every key by its dotted name, as model.settings.resolve takes it; only keys that the file has."""
     warnings: tuple[Fault, ...] = ()
@@ -193,10 +200,15 @@ def parse_home_config(document: Document) -> HomeConfig:
         host_health=_text(found.get("host.health")),
         host_environment=dict(environment) if isinstance(environment, dict) else {},
         lazy=lazy is True,
-        build=tuple(sorted(normalise_distribution(name) for name in _texts(found.get("install.build")))),
+        build=tuple(sorted({*_names(found.get("install.build")), *_names(found.get("install.build-with-host"))})),
+        build_with_host=tuple(sorted(_names(found.get("install.build-with-host")))),
         values=values,
         warnings=warnings,
     )
+
+
+def _names(value: object) -> set[str]:
+    return {normalise_distribution(name) for name in _texts(value)}
 
 
 def _text(value: object) -> str | None:

@@ -285,7 +285,7 @@ def add_wheelhouse_hashes(requirements: str, wheelhouse: Path | None) -> str:
     in the record, too.
 
     Raises:
-        ArtefactMissing: the wheelhouse has no wheel of a requirement without hashes.
+        ArtefactMissing: the wheelhouse has no file of a requirement without hashes.
     """
     if wheelhouse is None:
         return requirements
@@ -295,20 +295,28 @@ def add_wheelhouse_hashes(requirements: str, wheelhouse: Path | None) -> str:
         if "--hash=" in block or match is None:
             done.append(block)
             continue
-        wheels = [
-            path
-            for path in sorted(wheelhouse.glob("*.whl"))
-            if normalise_distribution(path.name.split("-")[0]) == name and path.name.split("-")[1] == match["version"]
-        ]
-        if not wheels:
+        wanted = (name, match["version"])
+        files = [path for path in sorted(wheelhouse.iterdir()) if _named_by_file(path.name) == wanted]
+        if not files:
             raise ArtefactMissing(
                 f"the wheelhouse {wheelhouse} has no wheel of {name} {match['version']}",
                 hint=f"put it into {wheelhouse}",
                 context={"package": name, "wheelhouse": str(wheelhouse)},
             )
-        hashes = " ".join(f"--hash=sha256:{hash_file(path)}" for path in wheels)
+        hashes = " ".join(f"--hash=sha256:{hash_file(path)}" for path in files)
         done += [f"{line.rstrip()} {hashes}\n" for line in block.splitlines() if line.strip()]
     return "".join(done)
+
+
+def _named_by_file(name: str) -> tuple[str, str] | None:
+    """Return the distribution and the version that the name of a wheel or a source archive says."""
+    if name.endswith(".whl") and name.count("-") >= 2:
+        distribution, version = name.split("-")[:2]
+    elif name.endswith(".tar.gz") and "-" in name:
+        distribution, _, version = name[: -len(".tar.gz")].rpartition("-")
+    else:
+        return None
+    return normalise_distribution(distribution), version
 
 
 def split_requirements(requirements: str) -> dict[str, str]:

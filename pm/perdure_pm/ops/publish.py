@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.errors import ConfigChanged, LazyInstallRefused, NoSpace
+from perdure_pm.model.errors import BuildFailed, ConfigChanged, LazyInstallRefused, NoSpace
+from perdure_pm.ops.builds import name_what_to_allow, with_host_in_builds
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_commands, seal_candidate
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
@@ -56,6 +57,7 @@ from perdure_pm.ops.trials import Ground
 from perdure_pm.ops.verify import verify
 from perdure_pm.ops.wanted import Change, Wanted, answers, find_base, find_sealed, want
 from perdure_pm.store import history
+from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, current_generation, next_number
 from perdure_pm.store.sit_outs import load_sit_outs, save_sit_outs
 from perdure_pm.store.trial import Trial
@@ -85,6 +87,8 @@ def publish(context: Context, change: Change) -> Outcome:
                 continue
             except NoSpace as fault:
                 raise explain_space(context, fault) from fault
+            except BuildFailed as fault:
+                raise name_what_to_allow(fault, load_home_config(context.layout)) from fault
         raise ConfigChanged(
             "the configuration kept changing during the operation; nothing was published",
             hint="run the same command again",
@@ -131,6 +135,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     wanted = want(release, intent, change, interpreter, known)
     release = with_extras(uv, layout, release, wanted.extras, interpreter.path)
     wanted = replace(wanted, release=release)
+    uv = with_host_in_builds(uv, filesystem, layout, release, intent.home)
 
     # 5. Resolve: a conflict is known before anything is built. A generation with these inputs may be sealed already,
     # another profile's or an earlier one: then it answers, and nothing is resolved or built.

@@ -17,6 +17,7 @@ from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.adapters.processes import Completed
 from perdure_pm.adapters.uv import sort_failure
 from perdure_pm.model.errors import (
+    BuildFailed,
     BuildRefused,
     ConflictRefused,
     ConsentMissing,
@@ -28,7 +29,7 @@ from perdure_pm.model.network import Network
 from perdure_pm.ops.context import Outcome
 from tests.pm.bench import Bench
 from tests.pm.fake_host import Workshop, prepare_home
-from tests.pm.wheels import write_wheel
+from tests.pm.wheels import write_sdist, write_wheel
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
 
@@ -279,6 +280,31 @@ def test_a_host_that_reads_its_command_line_when_it_is_imported_reads_its_own(th
     write_wheel(wheels, "early", "1.0", source=source, entries="[console_scripts]\nearly = early:main\n")
     init(there, "early")
     there.call("install")
+
+
+@pytest.mark.proves("pm-host-in-builds")
+def test_a_plugin_whose_build_imports_the_host_is_built_beside_it(there: Bench, wheels: Path) -> None:
+    """What OctoPrint's plugins do: their build runs code of the host, which must be the very host that is installed."""
+    same = "import importlib.metadata, guest, sprocket\nassert importlib.metadata.version('guest') == '1.0'\n"
+    write_sdist(wheels, extension(wheels, "grown", "1.0"), backend=same)
+    write_sdist(wheels, extension(wheels, "plain", "1.0"), backend="")
+    guest(wheels, "2.0")
+    init(there, "guest==1.0")
+    there.call("install")
+    before = there.current.identity
+
+    asked = []
+    for _ in range(3):
+        with pytest.raises(BuildFailed) as refused:
+            there.add("plain", "grown")
+        command = str(refused.value.hint).partition("perdure-pm ")[2]
+        asked.append(command)
+        assert there.pm(*shlex.split(command)).exit_code == 0
+    assert "install.build-with-host grown" in " ".join(asked)
+    assert there.current.identity == before
+    there.add("plain", "grown")
+    assert says(there)["plugins"] == {"grown": "1.0", "plain": "1.0"}
+    assert says(there)["version"] == "1.0"
 
 
 @pytest.mark.proves("pm-host-check-apart")

@@ -105,7 +105,8 @@ FULL = (
 )
 QUOTA = USING + "error: failed to create file `click/core.py`: Disk quota exceeded (os error 122)\n"
 NO_WHEELS_FOLDER = "error: Failed to read `--find-links` directory: wheels\n  cause: No such file or directory\n"
-UNKNOWN = "warning: something\nerror: Failed to build `demo`\n  cause: the backend says no\n"
+UNBUILT = "warning: something\nerror: Failed to build `demo`\n  cause: the backend says no\n"
+UNKNOWN = "error: something odd\n  cause: and why"
 
 CASES: dict[str, tuple[str, Network, type[PerdureError], str]] = {
     "wheelhouse lacks it": (
@@ -176,12 +177,8 @@ CASES: dict[str, tuple[str, Network, type[PerdureError], str]] = {
     ),
     "full": (FULL, ONLINE, NoSpace, "no space left while installing packages"),
     "quota": (QUOTA, OFFLINE, NoSpace, "no space left while installing packages"),
-    "unknown": (
-        UNKNOWN,
-        ONLINE,
-        BuildFailed,
-        "uv failed while installing packages: Failed to build `demo`: the backend says no",
-    ),
+    "unbuilt": (UNBUILT, ONLINE, BuildFailed, "the source of demo does not build: the backend says no"),
+    "unknown": (UNKNOWN, ONLINE, BuildFailed, "uv failed while installing packages: something odd: and why"),
     "silent failure": ("", ONLINE, BuildFailed, "uv failed while installing packages: it said nothing"),
 }
 
