@@ -326,7 +326,9 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
             context=context,
             retry="after-change",
         )
-    source_only = _SOURCE_ONLY.search(text)
+    # Of several the last one: the resolver tells of the newest release at the end, and of older ones before.
+    refused = list(_SOURCE_ONLY.finditer(text))
+    source_only = next((found for found in reversed(refused) if found[1]), refused[-1] if refused else None)
     if source_only:
         name, version = source_only[1] or source_only[3], source_only[2]
         return BuildRefused(

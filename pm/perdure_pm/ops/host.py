@@ -86,12 +86,17 @@ def find_release(layout: Layout, source: HostSource, current: Generation | None)
     return load_release(layout, digest_checkout(source))
 
 
-def build_release(context: Context, uv: Uv, source: HostSource, interpreter: Interpreter) -> Release:
-    """Have the source's release in the store: built from a checkout, or locked as an index answers now."""
+def build_release(
+    context: Context, uv: Uv, source: HostSource, interpreter: Interpreter, builds: tuple[str, ...] | None
+) -> Release:
+    """Have the source's release in the store: built from a checkout, or locked as an index answers now.
+
+    What an index has as source alone is built to learn what it needs only where `builds` names it.
+    """
     if isinstance(source, Release):
         return source
     if isinstance(source, HostSpec):
-        return lock_host(uv, context.filesystem, context.reporter, context.layout, source, interpreter)
+        return lock_host(uv, context.filesystem, context.reporter, context.layout, source, interpreter, builds)
     return ensure_release(uv, context.filesystem, context.reporter, context.layout, source, interpreter.path)
 
 

@@ -52,8 +52,18 @@ def lock_host(
     layout: Layout,
     spec: HostSpec,
     interpreter: Interpreter,
+    builds: tuple[str, ...] | None = (),
 ) -> Release:
     """Have the host resolved as the index answers now, its lock in the store, and return the release.
+
+    Args:
+        uv: the uv to ask.
+        filesystem: where the release is written.
+        reporter: who is told.
+        layout: the home.
+        spec: what to lock.
+        interpreter: what it is for.
+        builds: normalised names of what may be built from source to learn what it needs; None for everything.
 
     Raises:
         UsageFault: the wheel is not there.
@@ -71,7 +81,7 @@ def lock_host(
         write_generated_project(
             filesystem, project, wheels, [*(wheel.distribution for wheel in wheels), *asked], interpreter
         )
-        uv.lock(project, interpreter.path, final_only=True)
+        uv.lock(project, interpreter.path, final_only=True, builds=builds)
         requirements = add_wheelhouse_hashes(uv.export(project, interpreter.path), uv.network.wheelhouse)
         digest = hashlib.sha256(f"{spec.text()}\n{requirements}\n{[w.sha256 for w in wheels]}".encode()).hexdigest()[
             :12

@@ -131,7 +131,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     require_space(context, current)
     uv = make_uv(context)
     interpreter = interpreter or choose_interpreter(layout, uv, reporter, context.environ, context.python)
-    release = release or build_release(context, uv, source, interpreter)
+    release = release or build_release(context, uv, source, interpreter, intent.home.build)
     wanted = want(release, intent, change, interpreter, known)
     release = with_extras(uv, layout, release, wanted.extras, interpreter.path)
     wanted = replace(wanted, release=release)

@@ -49,6 +49,7 @@ def main():
 def side():
     print("side")
 '''
+ROUGH = "[console_scripts]\nrough = rough:main\n"
 COMMANDS = "[console_scripts]\nguest = guest:main\nguest-side = guest:side\n[gui_scripts]\nguest-window = guest:side\n"
 
 
@@ -305,6 +306,19 @@ def test_a_plugin_whose_build_imports_the_host_is_built_beside_it(there: Bench, 
     there.add("plain", "grown")
     assert says(there)["plugins"] == {"grown": "1.0", "plain": "1.0"}
     assert says(there)["version"] == "1.0"
+
+
+@pytest.mark.proves("pm-host-sources")
+def test_a_host_that_needs_what_has_no_wheel_is_locked_once_that_may_be_built(there: Bench, wheels: Path) -> None:
+    write_wheel(wheels, "rough", "1.0", source="def main(): pass\n", requires=["raw"], entries=ROUGH)
+    write_sdist(wheels, write_wheel(wheels, "raw", "1.0", entries=""), backend="")
+    init(there, "rough")
+    with pytest.raises(BuildRefused) as refused:
+        there.call("install")
+    assert str(refused.value.hint).endswith("config set install.build raw")
+    there.call("config-set", key="install.build", value="raw")
+    there.call("install")
+    assert "raw" in {package["name"] for package in there.current.record["packages"]}
 
 
 @pytest.mark.proves("pm-host-check-apart")

@@ -189,7 +189,8 @@ def test_a_failure_of_uv_is_told_as_what_it_is(case: str) -> None:
     text, network, kind, summary = CASES[case]
     error = sort_failure(Completed(returncode=2, stdout="", stderr=text), "installing packages", network)
     assert (type(error), error.summary) == (kind, summary)
-    assert error.context == {"uv": text.strip(), "exit_code": 2}
+    more = {"package": "demo", "setting": "install.build-with-host"} if case == "unbuilt" else {}
+    assert error.context == {"uv": text.strip(), "exit_code": 2, **more}
     assert error.state == "unchanged"
 
 
