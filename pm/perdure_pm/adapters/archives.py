@@ -25,22 +25,29 @@ from perdure_pm.model.errors import IntegrityFault
 HINT = "register an archive whose members all lie inside it"
 
 
-def unpack(archive: Path, target: Path, *, on_member: Callable[[], None] = lambda: None) -> None:
+def unpack(
+    archive: Path,
+    target: Path,
+    *,
+    on_member: Callable[[], None] = lambda: None,
+    max_bytes: int | None = None,
+) -> None:
     """Have the members of a tar (plain, gz, bz2, xz) or zip file below `target`, a new directory.
 
     On an error, `target` is left half full; its owner removes it.
 
     Raises:
-        IntegrityFault: it is no such file, is damaged, or a member is not allowed; the member is named.
+        IntegrityFault: it is no such file, is damaged, unpacks to more than `max_bytes`, or a member is not allowed;
+            the member is named.
         NoSpace, HomeUnusable: it cannot be written.
     """
     with explained(target):
         target.mkdir()
         try:
             if zipfile.is_zipfile(archive):
-                _unpack_zip(archive, target, on_member)
+                _unpack_zip(archive, _Tree(target, max_bytes), on_member)
             elif tarfile.is_tarfile(archive):
-                _unpack_tar(archive, target, on_member)
+                _unpack_tar(archive, _Tree(target, max_bytes), on_member)
             else:
                 raise IntegrityFault(f"{archive.name} is neither a tar nor a zip file", hint=HINT)
         except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, UnicodeError) as error:
@@ -54,11 +61,29 @@ def unpack(archive: Path, target: Path, *, on_member: Callable[[], None] = lambd
                 raise _refused(os.path.relpath(path, target), "a link that leads out of the archive")
 
 
+def check_zip(archive: Path) -> None:
+    """Return when no member of a zip file has a name that leads out of where somebody else will unpack it.
+
+    Raises:
+        IntegrityFault: one has, is no plain file or directory, or the file is no zip file; the member is named.
+    """
+    try:
+        with zipfile.ZipFile(archive) as file:
+            for member in file.infolist():
+                name = member.orig_filename
+                _split(name)
+                if _kind(member) not in {stat.S_IFREG, stat.S_IFDIR}:
+                    raise _refused(name, "a link, a device or something else that is no file")
+    except (zipfile.BadZipFile, EOFError, OSError, UnicodeError) as error:
+        raise IntegrityFault(f"{archive.name} cannot be read as an archive: {error}", hint=HINT) from error
+
+
 class _Tree:
     """The directory that members go into, and what is in it so far."""
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, max_bytes: int | None) -> None:
         self._target = target
+        self._left = max_bytes
         self._files: set[str] = set()
         self._links: set[str] = set()
 
@@ -77,7 +102,13 @@ class _Tree:
     def add_file(self, name: str, source: IO[bytes], *, executable: bool) -> None:
         path = self._fresh(name)
         with path.open("xb") as file:
-            shutil.copyfileobj(source, file, 1 << 20)
+            # Counted as it comes: what a member says of its own size is only said.
+            while block := source.read(1 << 20):
+                if self._left is not None:
+                    self._left -= len(block)
+                    if self._left < 0:
+                        raise _refused(name, "more bytes than are allowed, from")
+                file.write(block)
         path.chmod(0o755 if executable else 0o644)
         self._files.add("/".join(_split(name)))
 
@@ -106,8 +137,7 @@ class _Tree:
         return path
 
 
-def _unpack_tar(archive: Path, target: Path, on_member: Callable[[], None]) -> None:
-    tree = _Tree(target)
+def _unpack_tar(archive: Path, tree: _Tree, on_member: Callable[[], None]) -> None:
     with tarfile.open(archive) as file:
         for member in file:
             on_member()
@@ -126,14 +156,16 @@ def _unpack_tar(archive: Path, target: Path, on_member: Callable[[], None]) -> N
                 raise _refused(member.name, "a device, a pipe or something else that is no file")
 
 
-def _unpack_zip(archive: Path, target: Path, on_member: Callable[[], None]) -> None:
-    tree = _Tree(target)
+def _kind(member: zipfile.ZipInfo) -> int:
+    """Return the type bits of a member; what a zip file's maker did not say is a plain file."""
+    return stat.S_IFMT(member.external_attr >> 16) or (stat.S_IFDIR if member.is_dir() else stat.S_IFREG)
+
+
+def _unpack_zip(archive: Path, tree: _Tree, on_member: Callable[[], None]) -> None:
     with zipfile.ZipFile(archive) as file:
         for member in file.infolist():
             on_member()
-            mode = member.external_attr >> 16
-            # What a zip file's maker did not say is a plain file.
-            kind = stat.S_IFMT(mode) or (stat.S_IFDIR if member.is_dir() else stat.S_IFREG)
+            mode, kind = member.external_attr >> 16, _kind(member)
             # ZipInfo cleans names by the rules of this platform; the archive's own word counts here.
             name = member.orig_filename
             try:

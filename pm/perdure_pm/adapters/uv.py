@@ -85,6 +85,32 @@ class Uv:
             )
         return wheels[0]
 
+    def build_source(
+        self, source: Path, target: Path, python: Path, what: str, variables: Mapping[str, str] | None = None
+    ) -> Path:
+        """Return the wheel of the project at `source`, built into the empty directory `target` by its own backend.
+
+        The backend runs in an environment that uv makes for it and nothing else, from the same index as everything; it
+        may write into `source`, which is a copy.
+
+        Args:
+            source: the copy.
+            target: where the wheel goes.
+            python: the interpreter that it is for.
+            what: the project's name, for messages.
+            variables: what the backend is told beside.
+        """
+        arguments: list[str | Path] = ["build", "--wheel", "--out-dir", target, "--python", python, "--no-sources"]
+        self._uv(
+            [*arguments, "--no-create-gitignore", *self._index_arguments(), source],
+            f"building {what}",
+            variables=variables or {},
+        )
+        wheels = sorted(target.glob("*.whl"))
+        if len(wheels) != 1:
+            raise BuildFailed(f"building {what} gave {len(wheels)} wheels instead of one")
+        return wheels[0]
+
     def export(self, project: Path, python: Path, *, groups: Sequence[str] = (), extras: Sequence[str] = ()) -> str:
         """Return the requirements, pinned and hashed, that a project's lock holds for it, `groups` and `extras`.
 
@@ -206,7 +232,14 @@ class Uv:
             arguments += ["--offline"]
         return arguments
 
-    def _uv(self, arguments: Sequence[str | Path], what: str, *, again: bool = False) -> Completed:
+    def _uv(
+        self,
+        arguments: Sequence[str | Path],
+        what: str,
+        *,
+        again: bool = False,
+        variables: Mapping[str, str] | None = None,
+    ) -> Completed:
         """Run uv with `arguments`; raise the error that fits when it fails."""
         settings: list[str | Path] = ["--no-config"] if self._settings is None else ["--config-file", self._settings]
         shared: list[str | Path] = [
@@ -223,7 +256,7 @@ class Uv:
         try:
             completed = run(
                 [self.binary, *arguments, *shared, "--cache-dir", self._layout.cache / "uv"],
-                environment=self._environment(),
+                environment={**self._environment(), **(variables or {})},
                 directory=self._layout.scratch,
                 timeout=STEP_SECONDS,
                 on_line=self._on_line,
@@ -241,7 +274,7 @@ class Uv:
         if completed.returncode != 0 and not again and _CACHE.search(completed.stderr):
             # What a power loss cut off in the cache stops uv for good; what was built from it has its own names.
             self._uv(["cache", "clean", "--force"], "emptying the damaged cache", again=True)
-            return self._uv(arguments, what, again=True)
+            return self._uv(arguments, what, again=True, variables=variables)
         if completed.returncode != 0:
             raise sort_failure(completed, what, self.network)
         return completed
@@ -312,6 +345,9 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
         return NoSpace(
             f"no space left while {what}", hint="free some space, then run the same command again", context=context
         )
+    if "The build backend returned an error" in text:
+        # What a project's own build says may hold any of the words below.
+        return BuildFailed(f"{what} failed: {_last_words(text)}", context=context)
     if _CORRUPT.search(text):
         return IntegrityFault(
             f"what the index serves is not what the lock says, while {what}: {packages}",
@@ -365,6 +401,12 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
             context={**context, "package": name, "setting": "install.build-with-host"},
         )
     return BuildFailed(f"uv failed while {what}: {': '.join(said) or 'it said nothing'}", context=context)
+
+
+def _last_words(text: str) -> str:
+    """Return the last line of what a build backend wrote: a traceback ends with what was wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("hint:")]
+    return lines[-1][:200] if lines else "it said nothing"
 
 
 def _place(network: Network) -> str:

@@ -5,6 +5,7 @@ Owns: the words. Does not own: the operations (ops.plugins, ops.switching), what
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,11 +28,24 @@ def plugin() -> None:
 @CONFIRM
 @click.pass_obj
 def plugin_add(session: Session, requirements: tuple[str, ...], confirm_within: str | None) -> Answer:
-    """Have plugins installed: NAME, or NAME>=1,<2."""
+    """Have plugins installed: NAME, NAME>=1,<2, ./DIRECTORY, ./FILE.whl, ./FILE.tar.gz, or git+https://…@REVISION."""
     from perdure_pm.cli.remote import call
 
-    arguments = {"requirements": list(requirements), "confirm_within": parse_seconds(confirm_within)}
+    arguments = {
+        "requirements": [_absolute(word) for word in requirements],
+        "confirm_within": parse_seconds(confirm_within),
+    }
     return call(session, "plugin-add", arguments, show_install)
+
+
+def _absolute(word: str) -> str:
+    """Return a typed word with the path in it, if there is one, made absolute: the worker runs elsewhere."""
+    from perdure_pm.model.source import looks_like_path
+
+    name, at, place = word.rpartition(" @ ")
+    if not looks_like_path(place):
+        return word
+    return f"{name}{at}{os.path.abspath(os.path.expanduser(place))}"
 
 
 @plugin.command("remove", kind="building")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from perdure_pm.model.errors import ConfigInvalid, UsageFault
 from perdure_pm.model.identity import is_distribution_name, normalise_distribution
-from perdure_pm.model.requirement import find_requirement_problem, requirement_name
+from perdure_pm.model.requirement import find_entry_problem, find_requirement_problem, requirement_name
 
 SCHEMA = 1
 
@@ -31,7 +31,7 @@ class Key:
     name: str
     """Dotted."""
     kind: str
-    """boolean, text, url, path, place (a path or a URL), distribution, requirement, names or requirements
+    """boolean, text, url, path, place (a path or a URL), distribution, requirement, names, requirements or plugins
     (lists), variables (a mapping) or schema."""
     meaning: str
     default: bool | str | None = None
@@ -41,7 +41,7 @@ class Key:
         return tuple(self.name.split("."))
 
 
-LISTS = {"names": "name", "requirements": "requirement"}
+LISTS = {"names": "name", "requirements": "requirement", "plugins": "plugin"}
 """Kinds of lists → what each entry is."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -90,10 +90,10 @@ HOME_KEYS: tuple[Key, ...] = (
 
 PROFILE_KEYS: tuple[Key, ...] = (
     _SCHEMA_KEY,
-    Key(name="plugins", kind="requirements", meaning="the plugins of this profile, in load order"),
+    Key(name="plugins", kind="plugins", meaning="the plugins of this profile, in load order"),
     Key(
         name="disabled",
-        kind="requirements",
+        kind="plugins",
         meaning="names of plugins that stay in the list and are left out; a name counts in every spelling",
     ),
 )
@@ -127,6 +127,8 @@ class Document:
     key_positions: Mapping[Place, tuple[int, int]] = field(default_factory=dict)
     """Line and column, from 1, of each key."""
     value_positions: Mapping[Place, tuple[int, int]] = field(default_factory=dict)
+    texts: Mapping[Place, str] = field(default_factory=dict)
+    """How each value that stands there without quotes is written: the number 1.1 may be written 1.10."""
     faults: tuple[Fault, ...] = ()
     """What is wrong with the text itself: syntax, encoding, keys that stand there twice."""
 
@@ -293,7 +295,7 @@ def _parse(document: Document, keys: Sequence[Key]) -> tuple[dict[str, object], 
     warnings: list[Fault] = []
     found: dict[str, object] = {}
     if document.data is not None and not isinstance(document.data, dict):
-        faults.append(document.fault_at((), f"must be a mapping of keys to values, is {_describe(document.data)}"))
+        faults.append(document.fault_at((), f"must be a mapping of keys to values, is {describe(document.data)}"))
     else:
         _parse_mapping(document, document.data or {}, (), keys, (found, faults, warnings))
     if faults:
@@ -327,7 +329,7 @@ def _parse_mapping(
             if isinstance(value, dict):
                 _parse_mapping(document, value, place, keys, into)
             elif value is not None:
-                faults.append(document.fault_at(place, f"must be a mapping of keys to values, is {_describe(value)}"))
+                faults.append(document.fault_at(place, f"must be a mapping of keys to values, is {describe(value)}"))
         else:
             found[key.name] = value
             faults += [
@@ -341,10 +343,10 @@ def _find_problems(key: Key, value: object, place: Place) -> Iterator[tuple[Plac
     """Yield what is wrong with a key's value. Empty (null) means not set, but never for a truth value."""
     if key.kind == "boolean":
         if not isinstance(value, bool):
-            yield place, f"must be true or false, is {_describe(value)}"
+            yield place, f"must be true or false, is {describe(value)}"
     elif key.kind == "schema":
         if value != SCHEMA or isinstance(value, bool):
-            yield place, f"must be {SCHEMA}, is {_describe(value)}; another form needs another version of PM"
+            yield place, f"must be {SCHEMA}, is {describe(value)}; another form needs another version of PM"
     elif key.kind in LISTS:
         yield from _find_list_problems(value, place, LISTS[key.kind])
     elif key.kind == "variables":
@@ -359,7 +361,7 @@ def _find_list_problems(value: object, place: Place, kind: str) -> Iterator[tupl
     if value is None:
         return
     if not isinstance(value, list):
-        yield place, f"must be a list of {kind}s, is {_describe(value)}"
+        yield place, f"must be a list of {kind}s, is {describe(value)}"
         return
     seen: dict[str, int] = {}
     for index, entry in enumerate(value):
@@ -374,31 +376,34 @@ def _find_variable_problems(value: object, place: Place) -> Iterator[tuple[Place
     if value is None:
         return
     if not isinstance(value, dict):
-        yield place, f"must be a mapping of variables to texts, is {_describe(value)}"
+        yield place, f"must be a mapping of variables to texts, is {describe(value)}"
         return
     for name, text in value.items():
         at = (*place, str(name))
         if not _VARIABLE.fullmatch(str(name)):
             yield at, "is not the name of a variable"
         elif not isinstance(text, str) or "\0" in text:
-            yield at, f"must be text (write it in quotes), is {_describe(text)}"
+            yield at, f"must be text (write it in quotes), is {describe(text)}"
 
 
 def _find_text_problem(kind: str, value: object) -> str | None:
     if not isinstance(value, str):
-        return f"must be text, is {_describe(value)}"
+        return f"must be text, is {describe(value)}"
     if not value.strip() or "\0" in value:
-        return f"must not be {_describe(value)}"
+        return f"must not be {describe(value)}"
     if kind in {"distribution", "name"} and not is_distribution_name(value):
-        return f"must be a distribution's name, is {_describe(value)}"
+        return f"must be a distribution's name, is {describe(value)}"
     if kind == "requirement":
         return find_requirement_problem(value)
+    if kind == "plugin":
+        return find_entry_problem(value)
     if kind == "url" and "://" not in value:
-        return f"must be a URL with its scheme, such as http://, is {_describe(value)}"
+        return f"must be a URL with its scheme, such as http://, is {describe(value)}"
     return None
 
 
-def _describe(value: object) -> str:
+def describe(value: object) -> str:
+    """Return a value in the words of a message."""
     if value is None:
         return "empty"
     if isinstance(value, bool):

@@ -305,6 +305,20 @@ class RegistrationInvalid(PerdureError):
     default_retry = "after-change"
 
 
+class ManifestInvalid(PerdureError):
+    code = "manifest-invalid"
+    exit_code = EXIT_USAGE
+    meaning = "A plugin's plugin.yaml does not say what it must; every fault is listed with its place."
+    default_retry = "after-change"
+
+
+class SourceUnusable(PerdureError):
+    code = "source-unusable"
+    exit_code = EXIT_USAGE
+    meaning = "A plugin's directory, file or repository is not there, is no plugin, or holds what no copy can hold."
+    default_retry = "after-change"
+
+
 class InternalFault(PerdureError):
     """What an entry point's catch-all turns an unexpected exception into."""
 

@@ -1,6 +1,7 @@
-"""A requirement as a profile lists it: a name with versions, from an index.
+"""An entry of a profile's list: a name with versions, from an index, or a source with an address.
 
-Owns: what is one, and its name. Does not own: where it comes from (ops.selection), the list (model.config).
+Owns: what is one, and its name. Does not own: the form of an address (model.source), where a name comes from
+(ops.selection), the list (model.config).
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from perdure_pm.model.errors import UsageFault
 from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.source import Source, read_source
 
 
 def find_requirement_problem(text: str) -> str | None:
-    """Return what keeps `text` from being a requirement of a profile, or None."""
+    """Return what keeps `text` from being a requirement from an index, or None."""
     try:
         requirement = Requirement(text)
     except InvalidRequirement:
@@ -22,8 +24,16 @@ def find_requirement_problem(text: str) -> str | None:
     return None
 
 
+def find_entry_problem(text: str) -> str | None:
+    """Return what keeps `text` from being an entry of a profile's list, or None."""
+    found = read_source(text)
+    if found is None:
+        return find_requirement_problem(text)
+    return f"names no usable source ({found}), is the text {text!r}" if isinstance(found, str) else None
+
+
 def parse_requirement(text: str) -> Requirement:
-    """Return a requirement of a profile.
+    """Return a requirement from an index.
 
     Raises:
         UsageFault: it is none.
@@ -36,10 +46,27 @@ def parse_requirement(text: str) -> Requirement:
     return Requirement(text)
 
 
+def parse_source(text: str) -> Source | None:
+    """Return the source that an entry names, or None for a requirement from an index.
+
+    Raises:
+        UsageFault: it is no entry.
+    """
+    found = read_source(text)
+    if isinstance(found, str):
+        raise UsageFault(
+            f"a plugin names no usable source ({found}), is the text {text!r}",
+            hint="name its directory or its file instead, as in perdure-pm plugin add ./DIRECTORY",
+            context={"requirement": text},
+        )
+    return found
+
+
 def requirement_name(text: str) -> str:
-    """Return the normalised name of a requirement.
+    """Return the normalised name of an entry.
 
     Raises:
         UsageFault: it is none.
     """
-    return normalise_distribution(parse_requirement(text).name)
+    source = parse_source(text)
+    return source.name if source is not None else normalise_distribution(parse_requirement(text).name)

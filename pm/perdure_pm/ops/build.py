@@ -9,6 +9,7 @@ Standard library only, Python 3.9.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -174,7 +175,9 @@ def _add_own_modules(filesystem: ports.Filesystem, environment: Path, base: Path
 
 def _add_module(filesystem: ports.Filesystem, name: str, path: Path, base: Path | None) -> None:
     source = Path(__file__).resolve().parent.parent / "launcher" / f"{name}.py"
-    earlier = None if base is None else find_site_packages(base) / path.name
+    earlier = None
+    with contextlib.suppress(IntegrityFault):  # the one before is damaged: that is why this one is built
+        earlier = None if base is None else find_site_packages(base) / path.name
     if earlier is not None and earlier.is_file() and earlier.read_bytes() == source.read_bytes():
         filesystem.link_file(earlier, path)  # the same file, so that its byte code is carried over
     else:

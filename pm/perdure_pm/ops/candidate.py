@@ -10,20 +10,25 @@ from __future__ import annotations
 import contextlib
 import json
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from perdure_pm.adapters.interpreter import target_name
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.config import HomeConfig
-from perdure_pm.model.errors import BuildFailed, HealthCheckFailed, PerdureError
+from perdure_pm.model.errors import BuildFailed, HealthCheckFailed, PerdureError, SourceUnusable
 from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.manifest import Manifest
 from perdure_pm.ops.build import build_environment
 from perdure_pm.ops.context import Context
-from perdure_pm.ops.declared import read_commands, read_entries
+from perdure_pm.ops.declared import PLUGIN_GROUP, read_commands, read_entries
+from perdure_pm.ops.manifests import read_installed_manifests
 from perdure_pm.ops.packages_of import resolved_versions
 from perdure_pm.ops.recovery import is_selected
 from perdure_pm.ops.release import Plugin
 from perdure_pm.ops.resolve import Resolution
+from perdure_pm.ops.snapshots import Snapshot
 from perdure_pm.ops.wanted import Wanted
 from perdure_pm.store.generations import Generation, known_inventory
 from perdure_pm.store.inventory import FILE_NAME, Inventory, find_known_files, find_site_packages, take_inventory
@@ -62,8 +67,11 @@ def build_candidate(
     _require_packages(wanted, resolution, path / "venv")
     filesystem.write_durable(path / "uv.lock", resolution.lock.encode())
     host = {"name": wanted.release.name, "version": wanted.release.version}
-    plugins = [plugin.to_json() for plugin in _find_plugins(wanted, config, path / "venv")]
-    boot = {"schema": BOOT_SCHEMA, "generation": identity, "host": host, "plugins": plugins}
+    manifests = _find_manifests(wanted, path / "venv")
+    plugins = [plugin.to_json() for plugin in _find_plugins(wanted, config, path / "venv", manifests)]
+    boot: dict[str, Any] = {"schema": BOOT_SCHEMA, "generation": identity, "host": host, "plugins": plugins}
+    # What a plugin.yaml says is read here, once: a start scans nothing.
+    boot["manifests"] = {name: manifest.to_json() for name, manifest in manifests.items()}
     filesystem.write_durable(path / "boot.json", json.dumps(boot, indent=1).encode())
     filesystem.write_durable(path / "lease", b"")
     return inventory
@@ -130,6 +138,8 @@ def seal_candidate(
         "packages": _packages(path / "venv"),
         "plugins": boot["plugins"],
         "selection": list(wanted.selection.entries),
+        "sources": [{**item.to_json(), "kind": item.source.kind} for item in wanted.seen],
+        "manifests": boot["manifests"],
         "requirements": resolution.requirements,
         "lock": resolution.lock,
         "wheels": [
@@ -155,7 +165,7 @@ def drop_candidate(context: Context, identity: str, sealed: Generation | None) -
 def _require_packages(wanted: Wanted, resolution: Resolution, environment: Path) -> None:
     """Fail where a package that was resolved, or a plugin that is wanted, is not there: uv's exit code is no proof."""
     there = {package["name"] for package in _packages(environment)}
-    expected = {*resolved_versions(wanted.wheels(), resolution, wanted.interpreter), *wanted.selection.names()}
+    expected = {*resolved_versions(wanted.wheels(), resolution, wanted.interpreter), *wanted.installed_names()}
     missing = sorted({normalise_distribution(name) for name in expected} - there)
     if missing:
         raise BuildFailed(
@@ -164,17 +174,48 @@ def _require_packages(wanted: Wanted, resolution: Resolution, environment: Path)
         )
 
 
-def _find_plugins(wanted: Wanted, config: HomeConfig, environment: Path) -> list[Plugin]:
-    """Return the entries that the selected distributions declare for the host, in the selection's order."""
+def _find_manifests(wanted: Wanted, environment: Path) -> dict[str, Manifest]:
+    """Return the manifest of each selected plugin that has one, in the selection's order."""
+    of_sources = {seen.source.name: seen.external for seen in wanted.seen}
+    of_sources |= {snapshot.name: snapshot.manifest for snapshot in wanted.snapshots}
+    others = [name for name in wanted.installed_names() if name not in of_sources]
+    installed = read_installed_manifests(environment, others)
+    found = {name: of_sources.get(name) or installed.get(name) for name in wanted.selection.names()}
+    return {name: manifest for name, manifest in found.items() if manifest is not None}
+
+
+def _find_plugins(
+    wanted: Wanted, config: HomeConfig, environment: Path, manifests: Mapping[str, Manifest]
+) -> list[Plugin]:
+    """Return the entries that the selected distributions declare for the host, in the selection's order.
+
+    Raises:
+        SourceUnusable: a plugin with an address declares nothing that our app could load.
+    """
     bundled = {plugin.distribution: plugin for plugin in wanted.selection.bundled}
-    names = [name for name in wanted.selection.names() if name not in bundled]
+    names = [name for name in wanted.installed_names() if name not in bundled]
     own = bool(wanted.release.plugins)
-    found: dict[str, list[Plugin]] = {}
+    found: dict[str, list[Plugin]] = {name: [plugin] for name, plugin in bundled.items()}
     for entry in read_entries(environment, names, own=own, groups=config.host_plugin_groups):
         plugin = Plugin(name=entry.name, distribution=entry.distribution, version=entry.version, entry=entry.value)
         found.setdefault(entry.distribution, []).append(plugin)
-    order = wanted.selection.names()
-    return [plugin for name in order for plugin in ([bundled[name]] if name in bundled else found.get(name, []))]
+    for snapshot in wanted.snapshots if own else ():
+        if snapshot.name not in found:
+            found[snapshot.name] = [_declare(snapshot, manifests.get(snapshot.name))]
+    return [plugin for name in wanted.installed_names() for plugin in found.get(name, [])]
+
+
+def _declare(snapshot: Snapshot, manifest: Manifest | None) -> Plugin:
+    """Return the plugin that a manifest declares where the wheel, as its own build made it, declares none."""
+    if manifest is None or manifest.entry is None or manifest.group not in {None, PLUGIN_GROUP}:
+        raise SourceUnusable(
+            f"the plugin {snapshot.name} declares nothing to load: neither an entry point of the group {PLUGIN_GROUP} "
+            "nor an entry in its plugin.yaml",
+            hint=f'say it in pyproject.toml: [project.entry-points.{PLUGIN_GROUP}] {snapshot.name} = "MODULE:NAME"',
+            context={"plugin": snapshot.name},
+        )
+    name = manifest.name or snapshot.name
+    return Plugin(name=name, distribution=snapshot.name, version=snapshot.version, entry=manifest.entry)
 
 
 def _packages(environment: Path) -> list[dict[str, str]]:

@@ -25,6 +25,7 @@ from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.receipts_kept import collect_receipts, plan_receipts
 from perdure_pm.ops.recovery import recover
 from perdure_pm.ops.runtime import load_runtime, remove_unfinished
+from perdure_pm.ops.snapshots import find_recorded
 from perdure_pm.store.generations import Generation, list_generations, list_identities, list_unsealed
 from perdure_pm.store.history import find_previous, load_history
 from perdure_pm.store.labels import load_labels
@@ -66,6 +67,7 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             context.reporter.progress("collect", f"removing {name}")
             left += _discard(context, layout.generation(name))
         data["releases"] = _collect_releases(context, left)
+        data["plugins"] = _collect_plugins(context, left)
         data["runtimes"] = _collect_runtimes(context, left)
         left += _empty_trash(context)
         remove_unfinished(layout, context.filesystem)
@@ -73,7 +75,8 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         data["receipts"] = collect_receipts(context, staying)
         data["left"] = left
         data["removed"] = [name for name in going if str(layout.generation(name)) not in left]
-        changed = going or half_built or data["releases"] or data["runtimes"] or data["receipts"]
+        parts = ("releases", "plugins", "runtimes", "receipts")
+        changed = going or half_built or any(data[part] for part in parts)
         kept_back = tuple(f"{path} could not be removed yet; the next collect tries again" for path in left)
         return Outcome(
             status="ok" if changed else "noop",
@@ -210,6 +213,20 @@ def _collect_releases(context: Context, left: list[str]) -> list[str]:
     needed = {str(generation.record["host"]["release"]) for generation in generations}
     gone = []
     for path in _members(layout, layout.releases):
+        if path.name not in needed:
+            left += _discard(context, path)
+            gone.append(path.name)
+    return gone
+
+
+def _collect_plugins(context: Context, left: list[str]) -> list[str]:
+    """Remove the snapshots of plugins that no generation was built from."""
+    generations, damaged = list_generations(context.layout)
+    if damaged:
+        return []  # what a damaged record needs cannot be told
+    needed = {digest for generation in generations for digest in find_recorded(generation.record).values()}
+    gone = []
+    for path in _members(context.layout, context.layout.plugins):
         if path.name not in needed:
             left += _discard(context, path)
             gone.append(path.name)

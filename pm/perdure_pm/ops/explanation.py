@@ -217,6 +217,8 @@ class _Inquiry:
 
     def _other_version(self, text: str) -> WayOut | None:
         """Try every version of a plugin where its requirement excludes some, then its pre-releases."""
+        if text in self.ground.sources:
+            return None  # there is one version of what is at an address
         asked = Requirement(text)
         extras = f"[{','.join(sorted(asked.extras))}]" if asked.extras else ""
         others = [other for other in self.requirements if other != text]

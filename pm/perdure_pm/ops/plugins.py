@@ -6,6 +6,7 @@ Owns: what a verb makes of the profile's list. Does not own: publication (publis
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from perdure_pm.model.errors import UsageFault
@@ -13,6 +14,7 @@ from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.arguments import read_duration, read_texts
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.publish import publish
+from perdure_pm.ops.typed_sources import find_entry
 from perdure_pm.ops.wanted import Change
 
 
@@ -23,15 +25,26 @@ def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
 
     Args:
         context: the world.
-        arguments: ``requirements``: the entries to add; ``confirm_within``: seconds of trial.
+        arguments: ``requirements``: what to add: requirements, entries, absolute paths of directories, wheels and
+            sdists, or ``git+…@REVISION``; ``confirm_within``: seconds of trial.
 
     Raises:
         ConflictRefused: they do not fit; nothing changed.
         PerdureError: see `publish`.
     """
-    wanted = {requirement_name(text): text for text in read_texts(arguments, "requirements")}
+    words = read_texts(arguments, "requirements")
+    wanted: dict[str, str] = {}
+    said: list[str] = []
+
+    def find() -> None:
+        # Only once, and not before the mutex is held: what was fetched for the name lies in the scratch directory.
+        for word in words if not wanted else ():
+            entry, notice = find_entry(context, word)
+            wanted[requirement_name(entry)] = entry
+            said.extend([notice] if notice else [])
 
     def add(entries: tuple[str, ...]) -> tuple[str, ...]:
+        find()
         there = {requirement_name(text) for text in entries}
         kept = tuple(wanted.get(requirement_name(text), text) for text in entries)
         return kept + tuple(text for name, text in wanted.items() if name not in there)
@@ -40,7 +53,8 @@ def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     change = Change(
         operation="plugin-add", plugins=add, switch=lambda choice: choice.without(wanted), confirm_within=confirm
     )
-    return publish(context, change)
+    outcome = publish(context, change)
+    return replace(outcome, data={**outcome.data, "added": dict(wanted), "notices": said})
 
 
 def remove_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:

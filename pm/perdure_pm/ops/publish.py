@@ -52,6 +52,7 @@ from perdure_pm.ops.release import with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.runtime import choose_interpreter
 from perdure_pm.ops.soundness import ensure_read_only
+from perdure_pm.ops.sources import asked_before, needs_resolution, was_resolved, with_seen, with_snapshots
 from perdure_pm.ops.space import explain_space, require_space
 from perdure_pm.ops.trials import Ground
 from perdure_pm.ops.verify import verify
@@ -118,7 +119,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     interpreter = find_base(context, current)
     known = load_sit_outs(layout, context.profile)
     if release is not None and interpreter is not None and not change.looks_anew:
-        wanted = want(release, intent, change, interpreter, known)
+        wanted = with_seen(context, want(release, intent, change, interpreter, known), intent, current)
         if current is not None and answers(context, current, wanted):
             return _answer_noop(context, intent, change, wanted, current, notices)
 
@@ -132,10 +133,11 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     uv = make_uv(context)
     interpreter = interpreter or choose_interpreter(layout, uv, reporter, context.environ, context.python)
     release = release or build_release(context, uv, source, interpreter, intent.home.build)
-    wanted = want(release, intent, change, interpreter, known)
+    wanted = with_seen(context, want(release, intent, change, interpreter, known), intent, current)
     release = with_extras(uv, layout, release, wanted.extras, interpreter.path)
-    wanted = replace(wanted, release=release)
     uv = with_host_in_builds(uv, filesystem, layout, release, intent.home)
+    wanted = with_snapshots(context, uv, replace(wanted, release=release), intent)
+    notices = (*notices, *(item.notice for item in wanted.seen if item.notice))
 
     # 5. Resolve: a conflict is known before anything is built. A generation with these inputs may be sealed already,
     # another profile's or an earlier one: then it answers, and nothing is resolved or built.
@@ -264,10 +266,12 @@ def _resolve(
 ) -> Resolution:
     """Return what is to be installed. Without plugins from an index, the host's own lock is the answer."""
     release = wanted.release
-    if not wanted.selection.requirements:
+    if not needs_resolution(wanted):
         lock = (context.layout.release(release.digest) / "uv.lock").read_text(encoding="utf-8")
         return Resolution(requirements=release.requirements, lock=lock)
-    context.reporter.progress("resolve", f"resolving {', '.join(wanted.selection.requirements)}")
+    sources = {snapshot.requirement: snapshot.wheel for snapshot in wanted.snapshots}
+    asked = (*wanted.selection.requirements, *sources)
+    context.reporter.progress("resolve", f"resolving {', '.join(asked)}")
     scratch = context.layout.scratch / f"resolve-{wanted.digest()[:12]}"
     context.filesystem.remove_tree(scratch)
     context.filesystem.make_directories(scratch)
@@ -279,13 +283,15 @@ def _resolve(
             interpreter=wanted.interpreter,
             folder=scratch,
             builds=builds,
+            sources=sources,
         )
         return resolve(
             ground,
-            wanted.selection.requirements,
+            asked,
             # The versions that the plugins have stay where they still fit; the host's own lock binds in any case.
             seed=None if current is None else current.path / "uv.lock",
-            seeded=() if current is None else current.record.get("selection", ()),
+            seeded=() if current is None else asked_before(current.record),
+            from_cache=current is not None and was_resolved(wanted, current.record),
         )
     finally:
         context.filesystem.remove_tree(scratch)

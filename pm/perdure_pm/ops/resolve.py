@@ -38,15 +38,21 @@ class Resolution:
 
 
 def resolve(
-    ground: Ground, requirements: Sequence[str], *, seed: Path | None = None, seeded: Collection[str] = ()
+    ground: Ground,
+    requirements: Sequence[str],
+    *,
+    seed: Path | None = None,
+    seeded: Collection[str] = (),
+    from_cache: bool = False,
 ) -> Resolution:
     """Return what to install for the host with `requirements`.
 
     Args:
         ground: the host, whose lock binds, and what is asked of whom; its folder gets `pyproject.toml` and `uv.lock`.
-        requirements: the plugins from an index, as the profile lists them.
+        requirements: the plugins: those from an index as the profile lists them, those with an address by name.
         seed: an earlier answer, whose versions of plugins stay where they still fit.
-        seeded: the requirements that the earlier answer was for: fewer of them need no index.
+        seeded: the requirements that the earlier answer was for.
+        from_cache: whether it was for all of these, and more: then no index is needed.
 
     Raises:
         ConflictRefused: the plugins do not fit the host's lock, or each other; nothing was built.
@@ -57,7 +63,7 @@ def resolve(
     if seed is not None and seed.is_file():
         ground.filesystem.copy_file(seed, project / "uv.lock")
     try:
-        _lock(ground, project, from_cache=seed is not None and set(requirements) <= set(seeded))
+        _lock(ground, project, from_cache=seed is not None and from_cache)
     except PerdureError as failure:
         if not is_unsolvable(failure):
             raise

@@ -1,18 +1,20 @@
-"""What a profile selects: plugins of the host's bundle, and requirements from an index.
+"""What a profile selects: plugins of the host's bundle, requirements from an index, and sources with an address.
 
 Owns: reading the entries of a profile's list, and telling one kind from the other. Does not own: the file (ops.intent),
 resolving (ops.resolve).
 
-Keeps: pm-own-names-never-on-an-index: a name that begins with ``perdure-`` comes from the host's bundle or not at all.
+Keeps: pm-own-names-never-on-an-index: a name that begins with ``perdure-`` comes from the host's bundle, from a source
+that the profile names with its address, or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from perdure_pm.model.errors import UsageFault
-from perdure_pm.model.requirement import parse_requirement, requirement_name
+from perdure_pm.model.requirement import parse_requirement, parse_source, requirement_name
+from perdure_pm.model.source import Source
 from perdure_pm.ops.release import OWN_PREFIX, Plugin, Release
 
 
@@ -25,6 +27,8 @@ class Selection:
     bundled: tuple[Plugin, ...]
     requirements: tuple[str, ...]
     """What an index is asked for."""
+    sources: tuple[Source, ...] = ()
+    """What is taken from a directory, a file or a repository."""
 
     def names(self) -> tuple[str, ...]:
         """Return the normalised distribution names in load order."""
@@ -42,13 +46,18 @@ def parse_selection(release: Release, entries: Sequence[str] | None) -> Selectio
         entries = tuple(bundle)
     bundled: list[Plugin] = []
     requirements: list[str] = []
+    sources: list[Source] = []
     seen: set[str] = set()
     for text in entries:
         name = requirement_name(text)
         if name in seen:
             raise UsageFault(f"{name} stands in the list of plugins twice", hint="take one of them out")
         seen.add(name)
-        if name in bundle:
+        source = parse_source(text)
+        if source is not None:
+            _refuse_host_names(source, release, bundle)
+            sources.append(source)
+        elif name in bundle:
             if not parse_requirement(text).specifier.contains(bundle[name].version, prereleases=True):
                 raise UsageFault(
                     f"{release.name} comes with {name} {bundle[name].version}, which {text!r} excludes",
@@ -63,4 +72,16 @@ def parse_selection(release: Release, entries: Sequence[str] | None) -> Selectio
             )
         else:
             requirements.append(text)
-    return Selection(entries=tuple(entries), bundled=tuple(bundled), requirements=tuple(requirements))
+    return Selection(
+        entries=tuple(entries), bundled=tuple(bundled), requirements=tuple(requirements), sources=tuple(sources)
+    )
+
+
+def _refuse_host_names(source: Source, release: Release, bundle: Container[str]) -> None:
+    """Refuse a source that would stand in for the host or a plugin of its bundle: their bytes are the release's."""
+    if source.name == release.name or source.name in bundle:
+        raise UsageFault(
+            f"{source.place} is named {source.name}, which {release.name} {release.version} brings itself",
+            hint=f"give the plugin another name, or list {source.name} without an address",
+            context={"plugin": source.name},
+        )

@@ -13,7 +13,7 @@ from packaging.markers import default_environment
 
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.model.choice import SitOut
-from perdure_pm.model.requirement import parse_requirement
+from perdure_pm.model.requirement import parse_requirement, parse_source
 from perdure_pm.ops.release import Release
 
 
@@ -55,7 +55,8 @@ def find_sit_outs(
     environment = marker_environment(interpreter)
     found: list[SitOut] = []
     for entry in entries:
-        marker = parse_requirement(entry).marker
+        # What is at an address says where it fits in its plugin.yaml (ops.sources).
+        marker = None if parse_source(entry) is not None else parse_requirement(entry).marker
         if marker is not None and not marker.evaluate(environment):
             found.append(SitOut(entry=entry, reason=f"its marker excludes this machine: {marker}"))
         elif entry in learned:

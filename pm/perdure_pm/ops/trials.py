@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class Ground:
     """An existing directory of this resolution's own."""
     builds: tuple[str, ...] | None = ()
     """Normalised names of what may be built from source; None for everything."""
+    sources: Mapping[str, Wheel] = field(default_factory=dict)
+    """The wheels of plugins with an address, by the requirement that asks for each: its name with extras."""
 
     def pose(
         self,
@@ -62,6 +64,7 @@ class Ground:
         wheels = release.wheels if bind else ()
         named = _hosts(release, [wheel.distribution for wheel in wheels]) if bind else list(hosts or ())
         pins = host_pins(release) if bind else []
+        wheels = [*wheels, *(self.sources[text] for text in requirements if text in self.sources)]
         write_generated_project(
             self.filesystem, folder, wheels, [*named, *requirements], self.interpreter, [*pins, *constraints]
         )

@@ -23,6 +23,7 @@ from perdure_pm.ops.release import Release, require_extras
 from perdure_pm.ops.runtime import find_interpreter, is_still
 from perdure_pm.ops.selection import Selection, parse_selection
 from perdure_pm.ops.sitting_out import find_sit_outs
+from perdure_pm.ops.snapshots import Seen, Snapshot
 from perdure_pm.ops.soundness import find_damage
 from perdure_pm.store.generations import Generation, list_generations
 
@@ -68,6 +69,10 @@ class Wanted:
     choice: Choice
     """What the profile's configuration says, or is to say."""
     sit_outs: tuple[SitOut, ...] = ()
+    seen: tuple[Seen, ...] = ()
+    """The sources of the selection as they are now."""
+    snapshots: tuple[Snapshot, ...] = ()
+    """The same in the store, external ones left out; empty until they were made."""
 
     def inputs(self) -> dict[str, Any]:
         """Return the inputs as JSON; equal inputs mean an equal generation."""
@@ -77,6 +82,12 @@ class Wanted:
             "plugins": list(self.selection.entries),
             "interpreter": self.interpreter.to_json(),
             "target": target_name(),
+            # Only where there are any, so that the digests of generations without them stay what they were.
+            **(
+                {"sources": [{"name": item.source.name, "digest": item.digest} for item in self.seen]}
+                if self.seen
+                else {}
+            ),
         }
 
     def digest(self) -> str:
@@ -84,6 +95,15 @@ class Wanted:
         return hashlib.sha256(json.dumps(self.inputs(), sort_keys=True).encode()).hexdigest()
 
     def wheels(self) -> list[Wheel]:
+        """Return the release's wheels without the bundled plugins that are not selected, and those of the snapshots."""
+        return [*self.host_wheels(), *(snapshot.wheel for snapshot in self.snapshots)]
+
+    def installed_names(self) -> tuple[str, ...]:
+        """Return the distributions of the selection that are installed: all but programs of their own."""
+        external = {item.source.name for item in self.seen if item.external is not None}
+        return tuple(name for name in self.selection.names() if name not in external)
+
+    def host_wheels(self) -> list[Wheel]:
         """Return the release's wheels without the bundled plugins that are not selected."""
         selected = {plugin.distribution for plugin in self.selection.bundled}
         bundle = {plugin.distribution for plugin in self.release.plugins}

@@ -43,12 +43,13 @@ class ConfigFile:
     mode: int = 0o644
 
 
-def load_file(layout: Layout, path: Path) -> ConfigFile:
+def load_file(layout: Layout, path: Path, *, name: str | None = None) -> ConfigFile:
     """Return the file at `path`, which is empty where there is none; what is wrong with it is in its document.
 
-    ruamel is imported only where there is something to read.
+    `name` is what it is called in faults, where that is not its path. ruamel is imported only where there is something
+    to read.
     """
-    name = relative_to_home(layout, path) or str(path)
+    name = name or relative_to_home(layout, path) or str(path)
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):

@@ -127,6 +127,14 @@ class Layout:
         return self.releases / digest
 
     @property
+    def plugins(self) -> Path:
+        """Snapshots of plugins that are not from an index."""
+        return self.store / "plugins"
+
+    def plugin(self, digest: str) -> Path:
+        return self.plugins / digest
+
+    @property
     def packages(self) -> Path:
         """Custom packages that hosts registered (``packages`` of the worker protocol)."""
         return self.store / "packages"

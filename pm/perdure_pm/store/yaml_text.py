@@ -53,6 +53,7 @@ def read_document(text: str, file: str) -> Document:
             data=data,
             key_positions=reading.keys,
             value_positions=reading.values,
+            texts=reading.texts,
             faults=tuple(reading.faults),
         )
     return Document(file=file, faults=tuple(reading.faults))
@@ -93,6 +94,7 @@ class _Reading:
         self.file = file
         self.keys: dict[Place, tuple[int, int]] = {}
         self.values: dict[Place, tuple[int, int]] = {}
+        self.texts: dict[Place, str] = {}
         self.faults: list[Fault] = []
         self._constructor = YAML(typ="safe", pure=True).constructor
         self._parts = 0
@@ -138,6 +140,8 @@ class _Reading:
 
     def _read_scalar(self, node: ScalarNode, position: tuple[int, int], place: Place) -> object:
         tag = str(node.tag)
+        if not node.style:
+            self.texts[place] = str(node.value)
         # A `%YAML 1.1` line must not turn `no` into false either.
         if tag.endswith(":bool") and node.value.lower() not in {"true", "false"}:
             return str(node.value)

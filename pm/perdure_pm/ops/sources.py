@@ -1,0 +1,170 @@
+"""The sources of a publication: in the store, fitting what they would run in, and asked of a resolution.
+
+Owns: when snapshots are made, what refuses one before anything is resolved, and whether there is anything to resolve.
+Does not own: a single snapshot (snapshots), the rules of fitting (model.fit).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.choice import SitOut
+from perdure_pm.model.errors import ManifestInvalid, SourceUnusable
+from perdure_pm.model.fit import Misfit, Surroundings, find_misfits, find_python_misfit
+from perdure_pm.model.manifest import Manifest
+from perdure_pm.model.requirement import parse_source
+from perdure_pm.ops.context import Context
+from perdure_pm.ops.intent import Intent
+from perdure_pm.ops.selection import parse_selection
+from perdure_pm.ops.snapshots import Seen, Snapshot, ensure_snapshot, find_recorded, look
+from perdure_pm.ops.wanted import Wanted
+from perdure_pm.store.generations import Generation
+
+
+def with_seen(context: Context, wanted: Wanted, intent: Intent, current: Generation | None) -> Wanted:
+    """Return what is wanted with its sources as they are now; nothing is copied or built.
+
+    What is known already not to fit sits out.
+
+    Raises:
+        SourceUnusable, ManifestInvalid: one cannot be used, or is new and does not fit; it is named.
+    """
+    recorded = find_recorded(None if current is None else current.record)
+    seen = tuple(look(context.layout, source, wanted.interpreter, recorded) for source in wanted.selection.sources)
+    return _with_fitting(replace(wanted, seen=seen), intent)
+
+
+def with_snapshots(context: Context, uv: Uv, wanted: Wanted, intent: Intent) -> Wanted:
+    """Have every source of the selection in the store, and return what is wanted with their snapshots.
+
+    Raises:
+        SourceUnusable, ManifestInvalid: one cannot be used here, or is new and does not fit; it is named.
+        BuildFailed, NetworkUnreachable, ArtefactMissing: a wheel could not be built.
+    """
+    snapshots = []
+    for seen in wanted.seen:
+        if seen.external is not None:
+            _require_program(context, seen, seen.external)
+        else:
+            snapshots.append(ensure_snapshot(context, uv, seen, wanted.interpreter))
+    whole = _with_fitting(replace(wanted, snapshots=tuple(snapshots)), intent)
+    for snapshot in whole.snapshots:
+        _require_group(whole, snapshot)
+    return whole
+
+
+def _with_fitting(wanted: Wanted, intent: Intent) -> Wanted:
+    """Return what is wanted without the sources that do not fit: one that is new is refused, the others sit out.
+
+    Looked at again after each round: what needs a plugin that sits out does not fit either.
+    """
+    while misfits := find_source_misfits(wanted):
+        out = []
+        for source in wanted.selection.sources:
+            if source.name not in misfits:
+                continue
+            reason = "; ".join(misfit.reason for misfit in misfits[source.name])
+            if source.entry not in (intent.plugins or ()):
+                raise SourceUnusable(
+                    f"the plugin {source.name} does not fit here: {reason}",
+                    hint="add a version of it that does",
+                    context={"plugin": source.name, "misfits": [misfit.field for misfit in misfits[source.name]]},
+                )
+            out.append(SitOut(entry=source.entry, reason=reason))
+        gone = {sit_out.entry for sit_out in out}
+        names = {sit_out.name for sit_out in out}
+        wanted = replace(
+            wanted,
+            selection=parse_selection(wanted.release, [e for e in wanted.selection.entries if e not in gone]),
+            sit_outs=(*wanted.sit_outs, *out),
+            seen=tuple(item for item in wanted.seen if item.source.name not in names),
+            snapshots=tuple(item for item in wanted.snapshots if item.name not in names),
+        )
+    return wanted
+
+
+def find_source_misfits(wanted: Wanted) -> dict[str, tuple[Misfit, ...]]:
+    """Return why sources of the selection cannot run here, as far as it is known, by name; only misfits."""
+    here = surroundings(wanted)
+    facts = {seen.source.name: (seen.manifest, seen.requires_python) for seen in wanted.seen}
+    facts |= {snapshot.name: (snapshot.manifest, snapshot.requires_python) for snapshot in wanted.snapshots}
+    found: dict[str, tuple[Misfit, ...]] = {}
+    for name, (manifest, requires_python) in facts.items():
+        said = () if manifest is None else find_misfits(manifest, here)
+        python = find_python_misfit(requires_python, wanted.interpreter.version)
+        already = any(misfit.field == "requires-python" for misfit in said)
+        found[name] = (*said, *(() if python is None or already else (python,)))
+    return {name: misfits for name, misfits in found.items() if misfits}
+
+
+def surroundings(wanted: Wanted) -> Surroundings:
+    """Return what the plugins of a publication would run in; versions that a resolution is to find are not known."""
+    versions: dict[str, str | None] = dict.fromkeys(wanted.selection.names())
+    versions |= {plugin.distribution: plugin.version for plugin in wanted.selection.bundled}
+    versions |= {snapshot.name: snapshot.version for snapshot in wanted.snapshots}
+    return Surroundings(
+        host=wanted.release.name,
+        host_version=wanted.release.version,
+        python=wanted.interpreter.version,
+        implementation=wanted.interpreter.implementation,
+        plugins=versions,
+    )
+
+
+def needs_resolution(wanted: Wanted) -> bool:
+    """Return whether anything is wanted that the host's own lock does not answer."""
+    return bool(wanted.selection.requirements) or any(snapshot.requires for snapshot in wanted.snapshots)
+
+
+def was_resolved(wanted: Wanted, record: Mapping[str, Any]) -> bool:
+    """Return whether the lock of a generation answers all of what is wanted: then no index is needed."""
+    before = find_recorded(record)
+    same = all(before.get(seen.source.entry) == seen.digest for seen in wanted.seen)
+    return same and set(wanted.selection.requirements) <= set(record.get("selection", ()))
+
+
+def asked_before(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a generation's lock was asked for: requirements, and plugins with an address by name."""
+    found = []
+    for entry in record.get("selection", ()):
+        source = parse_source(str(entry))
+        found.append(str(entry) if source is None else source.requirement)
+    return tuple(found)
+
+
+def _require_group(wanted: Wanted, snapshot: Snapshot) -> None:
+    """Refuse an entry that this host would never look at."""
+    manifest = snapshot.manifest
+    if manifest is None or manifest.entry is None or manifest.group is not None or wanted.release.plugins:
+        return
+    raise ManifestInvalid(
+        f"the plugin.yaml of {snapshot.name} names an entry without a group, which is for Perdure's own app, and "
+        f"{wanted.release.name} looks for another",
+        hint="say the entry-point group that the host reads in plugin.yaml, as in group: datasette",
+        context={"plugin": snapshot.name, "host": wanted.release.name},
+    )
+
+
+def _require_program(context: Context, seen: Seen, manifest: Manifest) -> None:
+    """Refuse a program that is not there; its files are looked at, and never touched."""
+    program = manifest.external_command[0]
+    folder = Path(seen.source.path or "")
+    inside = folder / program
+    found = (
+        inside.is_file() and os.access(inside, os.X_OK)
+        if os.path.dirname(program)
+        else shutil.which(program, path=context.environ.get("PATH", os.defpath)) is not None
+    )
+    if not found:
+        raise SourceUnusable(
+            f"the plugin {seen.source.name} is the program {program}, which is not "
+            + (f"in {folder}" if os.path.dirname(program) else "on PATH"),
+            hint=f"install {program}, or correct external.command in {folder}/plugin.yaml",
+            context={"plugin": seen.source.name, "command": list(manifest.external_command)},
+        )

@@ -1,0 +1,490 @@
+"""Plugins from directories, files and repositories: copied, built once, and never run from where they are edited."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.model.errors import BuildFailed, ConfigInvalid, ManifestInvalid, SourceUnusable, UsageFault
+from perdure_pm.ops.snapshots import RECORD
+from tests.pm.bench import Bench
+from tests.pm.fake_host import replace_uv
+from tests.pm.plugin_sources import (
+    BACKEND,
+    commit,
+    git,
+    project,
+    write_files,
+    write_manifest_plugin,
+    write_plugin,
+)
+from tests.pm.wheels import write_wheel
+from tests.system.machine import fingerprint
+
+pytestmark = pytest.mark.platforms("linux", "darwin")
+
+
+def says(bench: Bench) -> dict[str, str]:
+    """Return what the host says that its plugins are."""
+    ended = bench.start()
+    assert ended.returncode == 0, ended.stderr
+    plugins: dict[str, str] = json.loads(ended.stdout)["plugins"]
+    return plugins
+
+
+def snapshots(bench: Bench) -> list[str]:
+    return sorted(os.listdir(bench.layout.plugins)) if bench.layout.plugins.is_dir() else []
+
+
+def without_uv(bench: Bench) -> None:
+    """Have every call of uv fail."""
+    replace_uv(bench.workshop, bench.layout, "exit 99\n")
+
+
+# A directory
+
+
+@pytest.mark.proves("snapshot-built-once")
+def test_a_directory_is_copied_built_and_runs_from_the_copy(bench: Bench, tmp_path: Path) -> None:
+    folder = write_plugin(tmp_path / "my plugin", says="1")
+    outcome = bench.call("plugin-add", requirements=[str(folder)])
+    entry = f"notify @ file://{tmp_path}/my%20plugin"
+    assert outcome.data["added"] == {"notify": entry}
+    assert says(bench) == {"fakehost-clock": "0.1.0", "notify": "1"}
+    assert entry in bench.config.read_text()
+    (folder / "src" / "notify" / "__init__.py").write_text('plugin = "2"\n')
+    assert says(bench)["notify"] == "1"  # it does not run from where it is edited
+    assert bench.call("install").status == "ok"
+    assert says(bench)["notify"] == "2"
+    assert len(snapshots(bench)) == 2
+    without_uv(bench)
+    assert bench.call("install").status == "noop"
+    bench.call("rollback")
+    assert says(bench)["notify"] == "1"
+
+
+@pytest.mark.proves("snapshot-built-once")
+def test_what_is_no_part_of_a_plugin_changes_nothing(bench: Bench, tmp_path: Path) -> None:
+    folder = write_plugin(tmp_path / "notify")
+    bench.add(str(folder))
+    commit(folder)
+    write_files(
+        folder,
+        {
+            "src/notify/__pycache__/x.pyc": "1",
+            ".venv/pyvenv.cfg": "",
+            "elsewhere/pyvenv.cfg": "",
+            "elsewhere/lib/x.py": "",
+            "build/x": "",
+            "dist/x": "",
+            "node_modules/x.js": "",
+            "notify.egg-info/PKG-INFO": "",
+            "cache/CACHEDIR.TAG": "",
+        },
+    )
+    without_uv(bench)
+    assert bench.call("install").status == "noop"
+    kept = bench.layout.plugin(snapshots(bench)[0]) / "source"
+    assert sorted(path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()) == [
+        "pyproject.toml",
+        "src/notify/__init__.py",
+    ]
+
+
+@pytest.mark.proves("snapshot-outlives-source")
+def test_a_directory_that_is_gone_is_taken_from_the_store(bench: Bench, tmp_path: Path) -> None:
+    folder = write_plugin(tmp_path / "notify")
+    bench.add(str(folder))
+    shutil.rmtree(folder)
+    assert bench.call("install").status == "noop"
+    outcome = bench.call("plugin-add", requirements=["part-1"])
+    assert any("is gone: notify was taken from the store" in said for said in outcome.obligations)
+    assert says(bench) == {"fakehost-clock": "0.1.0", "notify": "1", "part-1": "1.0"}
+
+
+@pytest.mark.proves("snapshot-missing-named")
+def test_a_rebuild_without_the_copy_is_refused_and_names_it(bench: Bench, tmp_path: Path) -> None:
+    """Case 76."""
+    folder = write_plugin(tmp_path / "notify")
+    identity = bench.add(str(folder))
+    shutil.rmtree(folder)
+    LocalFilesystem().remove_tree(bench.layout.plugins)
+    assert bench.call("install").status == "noop"  # what runs needs no copy
+    LocalFilesystem().remove_tree(bench.layout.generation(identity) / "venv" / "lib")
+    before = (bench.config.read_bytes(), bench.current.identity)
+    with pytest.raises(SourceUnusable, match=r"the plugin notify is to come from .*, which is gone, and the store has"):
+        bench.call("install")
+    assert (bench.config.read_bytes(), bench.current.identity) == before
+    bench.call("plugin-remove", names=["notify"])  # the hint
+    assert says(bench) == {"fakehost-clock": "0.1.0"}
+
+
+@pytest.mark.proves("snapshot-missing-named")
+@pytest.mark.parametrize("how", ["gone", "damaged"])
+def test_a_copy_that_is_gone_or_damaged_is_made_again_from_the_source(bench: Bench, tmp_path: Path, how: str) -> None:
+    folder = write_plugin(tmp_path / "notify")
+    identity = bench.add(str(folder))
+    snapshot = bench.layout.plugin(snapshots(bench)[0])
+    if how == "gone":
+        LocalFilesystem().remove_tree(snapshot)
+    else:
+        wheel = next(snapshot.glob("*.whl"))
+        wheel.chmod(0o644)
+        wheel.write_bytes(wheel.read_bytes()[:-1])
+    LocalFilesystem().remove_tree(bench.layout.generation(identity) / "venv" / "lib")
+    assert bench.call("install").status == "ok"
+    assert says(bench)["notify"] == "1"
+
+
+@pytest.mark.proves("snapshot-stays-inside")
+@pytest.mark.parametrize("what", ["link", "absolute link", "pipe", "huge"])
+def test_what_no_copy_can_hold_is_refused_by_name(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    folder = write_plugin(tmp_path / "notify")
+    odd = folder / "src" / "odd"
+    if what == "link":
+        odd.symlink_to("../../../secret")
+    elif what == "absolute link":
+        odd.symlink_to(folder / "pyproject.toml")
+    elif what == "pipe":
+        os.mkfifo(odd)
+    else:
+        odd.write_bytes(b"x" * 2048)
+        monkeypatch.setattr("perdure_pm.adapters.trees.MAX_BYTES", 2048)
+    before = fingerprint(bench.layout.home, without=["mutex", "cache"])
+    with pytest.raises(SourceUnusable) as caught:
+        bench.add(str(folder))
+    assert str(odd if what != "huge" else folder) in caught.value.summary
+    assert fingerprint(bench.layout.home, without=["mutex", "cache"]) == before
+
+
+def test_a_link_inside_is_kept(bench: Bench, tmp_path: Path) -> None:
+    folder = write_plugin(tmp_path / "notify")
+    (folder / "src" / "notify" / "same.py").symlink_to("__init__.py")
+    bench.add(str(folder))
+    assert says(bench)["notify"] == "1"
+
+
+# A manifest
+
+
+@pytest.mark.proves("lint-only-is-none")
+def test_a_project_of_tools_only_makes_no_project(bench: Bench, tmp_path: Path) -> None:
+    """Case 59."""
+    folder = write_manifest_plugin(tmp_path / "notify", more='dependencies: ["gadget"]\nversion: 2.0.1\n')
+    lint = "[tool.ruff]\nline-length = 99\n"
+    write_files(folder, {"pyproject.toml": lint})
+    bench.add(str(folder))
+    assert says(bench) == {"fakehost-clock": "0.1.0", "notify": "1"}
+    versions = {package["name"]: package["version"] for package in bench.current.record["packages"]}
+    assert (versions["notify"], versions["gadget"], versions["sprocket"]) == ("2.0.1", "1.0", "1.0")
+    assert (folder / "pyproject.toml").read_text() == lint
+    boot = json.loads((bench.current.path / "boot.json").read_text())
+    assert boot["manifests"]["notify"]["dependencies"] == ["gadget"]
+
+
+@pytest.mark.proves("nested-projects-stay-out")
+def test_projects_inside_and_beside_a_plugin_do_not_join(bench: Bench, tmp_path: Path) -> None:
+    """Case 57."""
+    write_plugin(tmp_path / "both" / "sibling", name="sibling")
+    folder = write_plugin(tmp_path / "both" / "notify")
+    write_plugin(folder / "inner", name="inner")
+    text = project(more='dependencies = ["gadget"]') + (
+        '[tool.uv.workspace]\nmembers = ["inner"]\n[tool.uv.sources]\ngadget = { path = "inner" }\n'
+    )
+    write_files(folder, {"pyproject.toml": text})
+    write_files(tmp_path / "both", {"pyproject.toml": '[tool.uv.workspace]\nmembers = ["*"]\n'})
+    bench.add(str(folder))
+    names = {package["name"] for package in bench.current.record["packages"]}
+    assert names & {"notify", "inner", "sibling", "gadget"} == {"notify", "gadget"}
+
+
+@pytest.mark.proves("manifest-completes-project")
+@pytest.mark.parametrize("said", ["versionless", "version in the manifest", "no entry point"])
+def test_what_a_project_leaves_open_is_completed_in_the_copy(bench: Bench, tmp_path: Path, said: str) -> None:
+    """Case 61."""
+    folder = write_plugin(tmp_path / "notify")
+    text = project(version="")
+    if said == "no entry point":
+        text = f'[project]\nname = "notify"\nversion = "3.0"\n{BACKEND}'
+    write_files(folder, {"pyproject.toml": text})
+    if said != "versionless":
+        version = "" if said == "no entry point" else "version: '3.0'\n"
+        write_files(folder, {"plugin.yaml": f"manifest: 1\nname: notify\nentry: notify:plugin\n{version}"})
+    bench.add(str(folder))
+    assert says(bench)["notify"] == "1"
+    versions = {package["name"]: package["version"] for package in bench.current.record["packages"]}
+    assert versions["notify"].startswith("0+d" if said == "versionless" else "3.0")
+    assert (folder / "pyproject.toml").read_text() == text
+
+
+def test_a_manifest_that_says_otherwise_is_refused_with_every_fault(bench: Bench, tmp_path: Path) -> None:
+    folder = write_plugin(tmp_path / "notify")
+    write_files(
+        folder,
+        {"plugin.yaml": "manifest: 1\nname: other\nversion: '2'\nentry: notify:else\ndependencies: [gadget]\n"},
+    )
+    write_files(folder, {"pyproject.toml": project(more="dependencies = []")})
+    with pytest.raises(ManifestInvalid) as caught:
+        bench.add(str(folder))
+    shown = folder / "plugin.yaml"
+    assert caught.value.context["faults"] == [
+        f"{shown}:2:7 name: is other, and pyproject.toml says notify, which is what is installed",
+        f"{shown}:3:10 version: is 2, and pyproject.toml says 1.0, which is what is installed",
+        f"{shown}:4:8 entry: is notify:else, and pyproject.toml's entry points of perdure are: notify:plugin",
+        f"{shown}:5:15 dependencies: differs from pyproject.toml's, which are installed, in: gadget",
+    ]
+
+
+def test_a_plugin_that_does_not_fit_is_not_admitted(bench: Bench, tmp_path: Path) -> None:
+    """Case 63."""
+    more = "requires-host: '>=2'\nrequires-python: '>=4'\nplatforms: [\"sys_platform == 'win32'\"]\n"
+    folder = write_manifest_plugin(tmp_path / "notify", more=more)
+    before = bench.current.identity
+    with pytest.raises(SourceUnusable) as caught:
+        bench.add(str(folder))
+    assert caught.value.context["misfits"] == ["platforms", "requires-python", "requires-host"]
+    assert bench.current.identity == before
+
+
+def test_a_module_that_is_not_there_and_a_plugin_that_declares_nothing_are_refused(
+    bench: Bench, tmp_path: Path
+) -> None:
+    folder = write_manifest_plugin(tmp_path / "notify")
+    shutil.rmtree(folder / "notify")
+    with pytest.raises(SourceUnusable, match="has no module notify"):
+        bench.add(str(folder))
+    folder = write_plugin(tmp_path / "quiet", name="quiet")
+    write_files(folder, {"pyproject.toml": f'[project]\nname = "quiet"\nversion = "1"\n{BACKEND}'})
+    with pytest.raises(SourceUnusable, match="declares nothing to load"):
+        bench.add(str(folder))
+
+
+@pytest.mark.parametrize("runtime", ["isolated", "external"])
+def test_other_runtimes(bench: Bench, tmp_path: Path, runtime: str) -> None:
+    """Case 56: an external plugin never meets the resolution, and its files stay as they are."""
+    folder = tmp_path / "bridge"
+    command = "external: {command: [./run, server], check: [./run]}\n" if runtime == "external" else ""
+    write_files(
+        folder, {"plugin.yaml": f"manifest: 1\nname: bridge\nruntime: {runtime}\n{command}", "run": "#!/bin/sh\n"}
+    )
+    if runtime == "isolated":
+        with pytest.raises(SourceUnusable, match="runtime: isolated, which this version of Perdure does not have"):
+            bench.add(str(folder))
+        return
+    with pytest.raises(SourceUnusable, match=r"is the program \./run, which is not in"):
+        bench.add(str(folder))
+    (folder / "run").chmod(0o755)
+    write_files(folder, {"requirements.txt": "fakehost==99\n", "pyproject.toml": "[tool.x]\n"})
+    before = fingerprint(folder)
+    bench.add(str(folder))
+    assert fingerprint(folder) == before
+    assert says(bench) == {"fakehost-clock": "0.1.0"}
+    boot = json.loads((bench.current.path / "boot.json").read_text())
+    assert boot["manifests"]["bridge"]["external"] == {"command": ["./run", "server"], "check": ["./run"]}
+    assert snapshots(bench) == []
+    assert bench.call("install").status == "noop"
+
+
+# Files
+
+
+@pytest.mark.proves("snapshot-outlives-source")
+def test_a_wheel_is_kept_and_another_of_the_same_version_replaces_it(bench: Bench, tmp_path: Path) -> None:
+    """Case 80."""
+    wheel = write_wheel(tmp_path, "notify", "1.0", source='plugin = "one"\n')
+    bench.add(str(wheel))
+    assert says(bench)["notify"] == "one"
+    wheel.unlink()
+    assert bench.call("install").status == "noop"
+    write_wheel(tmp_path, "notify", "1.0", source='plugin = "two"\n')
+    replace_uv(bench.workshop, bench.layout, "exit 1\n")
+    with pytest.raises(BuildFailed):
+        bench.call("install")
+    assert says(bench)["notify"] == "one"
+    replace_uv(bench.workshop, bench.layout, f'exec "{bench.workshop.uv}" "$@"\n')
+    assert bench.call("install").status == "ok"
+    assert says(bench)["notify"] == "two"
+
+
+def test_an_sdist_is_built_and_kept(bench: Bench, tmp_path: Path) -> None:
+    folder = write_plugin(tmp_path / "notify-1.0")
+    archive = tmp_path / "notify-1.0.tar.gz"
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(folder, "notify-1.0")
+    bench.add(str(archive))
+    archive.unlink()
+    shutil.rmtree(folder)
+    assert says(bench)["notify"] == "1"
+    assert bench.call("install").status == "noop"
+
+
+@pytest.mark.proves("archive-stays-inside")
+@pytest.mark.parametrize("odd", ["../out", "/abs", "device", "wheel"])
+def test_archives_that_reach_out_are_refused_and_named(bench: Bench, tmp_path: Path, odd: str) -> None:
+    """Case 81."""
+    archive = tmp_path / "notify-1.0.tar.gz"
+    if odd == "wheel":
+        import zipfile
+
+        archive = write_wheel(tmp_path, "notify", "1.0")
+        with zipfile.ZipFile(archive, "a") as wheel:
+            wheel.writestr("../out", "x")
+    else:
+        with tarfile.open(archive, "w:gz") as file:
+            member = tarfile.TarInfo(odd if odd != "device" else "notify-1.0/zero")
+            member.type = tarfile.CHRTYPE if odd == "device" else tarfile.REGTYPE
+            file.addfile(member)
+    before = fingerprint(bench.layout.home, without=["mutex", "cache"])
+    with pytest.raises(SourceUnusable) as caught:
+        bench.add(str(archive))
+    assert caught.value.context["path"] == str(archive)
+    assert fingerprint(bench.layout.home, without=["mutex", "cache"]) == before
+    assert not (tmp_path / "out").exists()
+
+
+# Repositories
+
+
+@pytest.mark.proves("git-commit-pinned")
+def test_a_branch_becomes_the_commit_that_it_is_now(bench: Bench, tmp_path: Path) -> None:
+    folder = write_plugin(tmp_path / "notify")
+    first = commit(folder)
+    outcome = bench.call("plugin-add", requirements=[f"git+file://{folder}@main"])
+    assert outcome.data["added"] == {"notify": f"notify @ git+file://{folder}@{first}"}
+    assert f"main of file://{folder} is {first} now" in outcome.data["notices"][0]
+    (folder / "src" / "notify" / "__init__.py").write_text('plugin = "2"\n')
+    second = commit(folder)
+    assert bench.call("install").status == "noop"
+    assert says(bench)["notify"] == "1"
+    shutil.rmtree(folder)
+    assert bench.call("install").status == "noop"  # a commit does not change: nobody is asked
+    assert first != second
+
+
+@pytest.mark.parametrize("revision", ["tag", "annotated", "short", "none", "whole"])
+def test_every_way_to_name_a_commit(bench: Bench, tmp_path: Path, revision: str) -> None:
+    folder = write_plugin(tmp_path / "notify")
+    wanted = commit(folder)
+    git(folder, "tag", "v1")
+    git(folder, "tag", "--annotate", "--message", "x", "v2")
+    typed = {"tag": "@v1", "annotated": "@v2", "short": f"@{wanted[:8]}", "none": "", "whole": f"@{wanted}"}[revision]
+    outcome = bench.call("plugin-add", requirements=[f"git+file://{folder}{typed}"])
+    assert outcome.data["added"]["notify"].endswith(f"@{wanted}")
+    assert bool(outcome.data["notices"]) == (revision != "whole")
+
+
+@pytest.mark.parametrize("wrong", ["branch", "commit", "repository", "subdirectory"])
+def test_what_a_repository_lacks_is_named(bench: Bench, tmp_path: Path, wrong: str) -> None:
+    folder = write_plugin(tmp_path / "notify")
+    commit(folder)
+    typed = {
+        "branch": f"git+file://{folder}@nothing",
+        "commit": f"git+file://{folder}@{'0' * 40}",
+        "repository": f"git+file://{tmp_path}/nowhere@main",
+        "subdirectory": f"git+file://{folder}@main#subdirectory=nowhere",
+    }[wrong]
+    with pytest.raises(SourceUnusable) as caught:
+        bench.add(typed)
+    named = {"branch": "nothing", "commit": "0" * 40, "repository": "nowhere", "subdirectory": "nowhere"}[wrong]
+    assert named in caught.value.summary
+
+
+def test_a_version_that_comes_from_tags_is_told_to_the_build(bench: Bench, tmp_path: Path) -> None:
+    """Case 61: the copy has no VCS data."""
+    folder = write_plugin(tmp_path / "repository" / "below")
+    text = project(version='dynamic = ["version"]').replace(
+        BACKEND, '[build-system]\nrequires = []\nbuild-backend = "told"\nbackend-path = ["."]\n'
+    )
+    backend = (
+        "import os, zipfile\n"
+        "def build_wheel(folder, settings=None, metadata=None):\n"
+        "    version = os.environ['SETUPTOOLS_SCM_PRETEND_VERSION']\n"
+        "    info = f'notify-{version}.dist-info'\n"
+        "    name = f'notify-{version}-py3-none-any.whl'\n"
+        "    with zipfile.ZipFile(os.path.join(folder, name), 'w') as wheel:\n"
+        "        wheel.writestr('notify.py', 'plugin = \"told\"')\n"
+        "        wheel.writestr(f'{info}/METADATA', f'Metadata-Version: 2.1\\nName: notify\\nVersion: {version}\\n')\n"
+        "        wheel.writestr(f'{info}/WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n"
+        "        wheel.writestr(f'{info}/entry_points.txt', '[perdure]\\nnotify = notify:plugin\\n')\n"
+        "        wheel.writestr(f'{info}/RECORD', '')\n"
+        "    return name\n"
+    )
+    write_files(folder, {"pyproject.toml": text, "told.py": backend})
+    repository = folder.parent
+    commit(repository)
+    git(repository, "tag", "v1.2")
+    write_files(repository, {"README": "more"})
+    after = commit(repository)
+    bench.add(f"git+file://{repository}@main#subdirectory=below")
+    versions = {package["name"]: package["version"] for package in bench.current.record["packages"]}
+    assert versions["notify"] == f"1.2+1.g{after[:9]}"
+
+
+# The store
+
+
+def test_collect_keeps_what_generations_were_built_from(bench: Bench, tmp_path: Path) -> None:
+    folder = write_plugin(tmp_path / "notify")
+    bench.add(str(folder))
+    kept = snapshots(bench)
+    odd = bench.layout.plugin("0123456789ab")
+    odd.mkdir()
+    assert bench.call("collect").data["plugins"] == [odd.name]
+    assert snapshots(bench) == kept
+    bench.call("plugin-remove", names=["notify"])
+    bench.pass_time(days=30)
+    for part in range(6):
+        bench.add(f"part-{part}")
+    bench.pass_time(days=30)
+    assert bench.call("collect", keep=1).data["plugins"] == kept
+
+
+def test_a_killed_copy_is_made_again(bench: Bench, tmp_path: Path) -> None:
+    folder = write_plugin(tmp_path / "notify")
+    bench.add(str(folder))
+    (name,) = snapshots(bench)
+    bench.call("plugin-remove", names=["notify"])
+    snapshot = bench.layout.plugin(name)
+    snapshot.chmod(0o755)
+    (snapshot / RECORD).unlink()  # it is written last
+    LocalFilesystem().remove_tree(next(path.parent for path in bench.layout.generations.glob("2-*/record.json")))
+    bench.add(str(folder))
+    assert says(bench)["notify"] == "1"
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "notify @ https://files.example.invalid/notify-1.0-py3-none-any.whl",
+        "notify @ git+https://user:secret@example.invalid/notify.git@" + "0" * 40,
+        "notify @ file://relative",
+        "notify>>1",
+        "fakehost-clock @ file:///nowhere",
+    ],
+)
+def test_addresses_that_are_no_source_are_refused_before_anything(bench: Bench, word: str) -> None:
+    """Case 62."""
+    before = fingerprint(bench.layout.home, without=["mutex", "cache"])
+    with pytest.raises(UsageFault):
+        bench.add(word)
+    assert fingerprint(bench.layout.home, without=["mutex", "cache"]) == before
+
+
+def test_an_entry_without_a_whole_commit_is_a_fault_of_the_file(bench: Bench) -> None:
+    """Case 62: at reading, and the file is unchanged."""
+    text = "schema: 1\nplugins:\n- notify @ git+https://example.invalid/notify.git@main\n"
+    bench.config.write_text(text)
+    with pytest.raises(ConfigInvalid, match=r"config\.yaml:3:3 plugins\[0\]: names no usable source"):
+        bench.call("install")
+    assert bench.config.read_text() == text
