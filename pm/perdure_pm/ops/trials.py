@@ -64,7 +64,7 @@ class Ground:
         wheels = release.wheels if bind else ()
         named = _hosts(release, [wheel.distribution for wheel in wheels]) if bind else list(hosts or ())
         pins = host_pins(release) if bind else []
-        wheels = [*wheels, *(self.sources[text] for text in requirements if text in self.sources)]
+        wheels = (*wheels, *(self.sources[text] for text in requirements if text in self.sources))
         write_generated_project(
             self.filesystem, folder, wheels, [*named, *requirements], self.interpreter, [*pins, *constraints]
         )
