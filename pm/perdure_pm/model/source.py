@@ -1,6 +1,6 @@
 """Where a plugin comes from when it is not from an index: a directory, a wheel, an sdist, or a commit of a repository.
 
-Owns: the one written form of a source, a direct reference of PEP 508 (docs/adr/0014), and reading it. Does not own:
+Owns: the one written form of a source, a direct reference of PEP 508 (docs/adr/0016), and reading it. Does not own:
 what a person may type instead (ops.typed_sources), fetching, copies (ops.snapshots).
 
 An entry of a profile's list stays one line of text that every tool for requirements can read.

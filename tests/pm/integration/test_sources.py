@@ -254,6 +254,25 @@ def test_a_plugin_that_does_not_fit_is_not_admitted(bench: Bench, tmp_path: Path
     assert bench.current.identity == before
 
 
+@pytest.mark.proves("plugins-sit-out")
+def test_a_plugin_with_an_address_sits_out_and_comes_back(bench: Bench, tmp_path: Path) -> None:
+    """Case 63: after an upgrade of the host, with whoever needs it, and back with the host that it fits."""
+    one = write_manifest_plugin(tmp_path / "one", name="one", more="requires-host: '<0.2'\n")
+    two = write_manifest_plugin(tmp_path / "two", name="two", more="requires-plugins: [one]\n")
+    bench.add(str(one), str(two), "part-1")
+    assert set(says(bench)) == {"fakehost-clock", "one", "two", "part-1"}
+    outcome = bench.call("install", checkout=str(bench.workshop.newer_checkout))
+    assert set(says(bench)) == {"fakehost-clock", "part-1"}
+    assert [item["reason"] for item in outcome.data["plan"]["sit_outs"]] == [
+        "it needs fakehost <0.2; this is 0.2.0",
+        "it needs the plugin one, which is not among the profile's",
+    ]
+    assert f"one @ file://{one}" in bench.config.read_text()
+    assert bench.call("install").status == "noop"
+    bench.call("install", checkout=str(bench.workshop.checkout))
+    assert set(says(bench)) == {"fakehost-clock", "one", "two", "part-1"}
+
+
 def test_a_module_that_is_not_there_and_a_plugin_that_declares_nothing_are_refused(
     bench: Bench, tmp_path: Path
 ) -> None:
