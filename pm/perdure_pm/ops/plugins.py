@@ -41,7 +41,9 @@ def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         for word in words if not wanted else ():
             entry, notice = find_entry(context, word)
             wanted[requirement_name(entry)] = entry
-            said.extend([notice] if notice else [])
+            if notice:
+                context.reporter.progress("plugin", notice)
+                said.append(notice)
 
     def add(entries: tuple[str, ...]) -> tuple[str, ...]:
         find()

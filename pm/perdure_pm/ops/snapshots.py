@@ -250,6 +250,8 @@ def _keep(context: Context, seen: Seen, building: Path, wheel: Path, manifest: M
     metadata = read_metadata(wheel)
     _require_name(source, str(metadata["name"]))
     manifest = manifest or read_wheel_manifest(wheel)
+    for warning in () if manifest is None else manifest.warnings:
+        context.reporter.progress("plugin", f"warning: {warning}")
     if manifest is not None and manifest.name not in {None, source.name}:
         raise SourceUnusable(
             f"the plugin.yaml in {wheel.name} says name: {manifest.name}, and it is installed as {source.name}",
