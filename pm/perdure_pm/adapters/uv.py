@@ -345,7 +345,7 @@ def sort_failure(completed: Completed, what: str, network: Network) -> PerdureEr
         return NoSpace(
             f"no space left while {what}", hint="free some space, then run the same command again", context=context
         )
-    if "The build backend returned an error" in text:
+    if what.startswith("building") and "The build backend returned an error" in text:
         # What a project's own build says may hold any of the words below.
         return BuildFailed(f"{what} failed: {_last_words(text)}", context=context)
     if _CORRUPT.search(text):
