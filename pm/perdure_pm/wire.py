@@ -62,6 +62,7 @@ OPERATION_NAMES: tuple[str, ...] = (
     "plugin-disable",
     "plugin-enable",
     "plugin-remove",
+    "plugin-update",
     "rollback",
     "self-rebuild",
     "trial-judge",

@@ -197,9 +197,11 @@ class Uv:
         from_cache: bool = False,
         final_only: bool = False,
         builds: Sequence[str] | None = (),
+        renew: Sequence[str] = (),
     ) -> None:
         """Have the generated project at `project` locked; versions in a lock that is already there stay if they fit.
 
+        Those of the distributions `renew` are looked up anew all the same.
         No source is built to learn what it needs but those of the distributions `builds`; None stands for all.
 
         With `from_cache` no index is asked, which is right where every version is one that was resolved before. With
@@ -212,6 +214,8 @@ class Uv:
         arguments += ["--prerelease", "explicit" if final_only else "if-necessary-or-explicit"]
         arguments += [] if exclude_newer is None else ["--exclude-newer", exclude_newer]
         arguments += ["--offline"] if from_cache and self.network.fetches else []
+        for name in renew:
+            arguments += ["--upgrade-package", name]
         if builds is not None:
             arguments.append("--no-build")  # which `--no-binary-package` lifts for a name
         for name in builds or ():
@@ -309,6 +313,21 @@ class Uv:
             "UV_HTTP_TIMEOUT": "20",
             "UV_HTTP_RETRIES": "2",
         }
+
+
+_ASKED = re.compile(r"your project depends on ([a-z0-9][a-z0-9._-]*)")
+_PYTHON = re.compile(r"\b([a-z0-9][a-z0-9._-]*(?:==\S+)?)\S* requires? Python ([<>=!~][^\s,]*(?:,[<>=!~][^\s,]*)*)")
+
+
+def find_python_refusal(said: str) -> tuple[str, str, str] | None:
+    """Return why what was asked for alone cannot be had, where it is the interpreter; None where it is not.
+
+    Returns:
+        What was asked for, what needs another Python, and which Python that is.
+    """
+    words = " ".join(said.split())
+    asked, needs = set(_ASKED.findall(words)), _PYTHON.findall(words)
+    return (asked.pop(), *needs[-1]) if len(asked) == 1 and needs else None
 
 
 _NETWORK = re.compile(

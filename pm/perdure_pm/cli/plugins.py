@@ -1,4 +1,4 @@
-"""plugin add, remove, enable, disable, list, info: the verbs about a profile's plugins.
+"""plugin add, remove, update, enable, disable, list, info: the verbs about a profile's plugins.
 
 Owns: the words. Does not own: the operations (ops.plugins, ops.switching), what is shown (ops.plugin_view).
 """
@@ -56,6 +56,21 @@ def plugin_remove(session: Session, names: tuple[str, ...]) -> Answer:
     from perdure_pm.cli.remote import call
 
     return call(session, "plugin-remove", {"names": list(names)}, show_install)
+
+
+@plugin.command("update", kind="building")
+@click.argument("names", metavar="[NAME...]", nargs=-1)
+@CONFIRM
+@click.pass_obj
+def plugin_update(session: Session, names: tuple[str, ...], confirm_within: str | None) -> Answer:
+    """Take the newest versions of plugins that fit.
+
+    Of those that are named, or of all; the host and every other plugin stay as they are.
+    """
+    from perdure_pm.cli.remote import call
+
+    arguments = {"names": list(names), "confirm_within": parse_seconds(confirm_within)}
+    return call(session, "plugin-update", arguments, show_install)
 
 
 @plugin.command("enable", kind="building")

@@ -1,4 +1,4 @@
-"""Plugins of a profile: added, removed, listed.
+"""Plugins of a profile: added, removed, updated.
 
 Owns: what a verb makes of the profile's list. Does not own: publication (publish), the list's entries (selection).
 """
@@ -84,4 +84,27 @@ def remove_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         return tuple(text for text in entries if requirement_name(text) not in gone)
 
     change = Change(operation="plugin-remove", plugins=remove, switch=lambda choice: choice.without(gone))
+    return publish(context, change)
+
+
+def update_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
+    """Have the newest versions that fit of the named plugins, or of all; the host and every other plugin stay.
+
+    A plugin that is disabled stays as it is: nothing of it is installed, and what it will be is looked up when it is
+    enabled.
+
+    Args:
+        context: the world.
+        arguments: ``names``: in any spelling, all of them where it is absent; ``confirm_within``: seconds of trial.
+
+    Raises:
+        UsageFault: one is not in the list; nothing changed.
+        PerdureError: see `publish`.
+    """
+    names = read_texts(arguments, "names") if arguments.get("names") else ()
+    change = Change(
+        operation="plugin-update",
+        renew=tuple(dict.fromkeys(requirement_name(text) for text in names)),
+        confirm_within=read_duration(arguments, "confirm_within"),
+    )
     return publish(context, change)

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.errors import BuildFailed, ConfigChanged, LazyInstallRefused, NoSpace
+from perdure_pm.model.errors import BuildFailed, ConfigChanged, LazyInstallRefused, NoSpace, PerdureError
 from perdure_pm.ops.builds import name_what_to_allow, with_host_in_builds
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_commands, seal_candidate
 from perdure_pm.ops.context import Context, Outcome
@@ -51,12 +51,13 @@ from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, 
 from perdure_pm.ops.release import with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.runtime import choose_interpreter
+from perdure_pm.ops.sitting_out import find_python_misfit, refuse_misfit
 from perdure_pm.ops.soundness import ensure_read_only
 from perdure_pm.ops.sources import asked_before, needs_resolution, was_resolved, with_seen, with_snapshots
 from perdure_pm.ops.space import explain_space, require_space
-from perdure_pm.ops.trials import Ground
+from perdure_pm.ops.trials import Ground, said_by_uv
 from perdure_pm.ops.verify import verify
-from perdure_pm.ops.wanted import Change, Wanted, answers, find_base, find_sealed, want
+from perdure_pm.ops.wanted import Change, Wanted, answers, find_base, find_sealed, leave_out, want
 from perdure_pm.store import history
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, current_generation, next_number
@@ -141,19 +142,14 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
 
     # 5. Resolve: a conflict is known before anything is built. A generation with these inputs may be sealed already,
     # another profile's or an earlier one: then it answers, and nothing is resolved or built.
-    sealed = None if change.looks_anew else find_sealed(context, wanted)
-    resolution = (
-        None
-        if sealed is not None
-        else _resolve(context, uv, wanted, None if change.upgrade else current, intent.home.build)
-    )
+    wanted, sealed, resolution = _resolve_what_fits(context, uv, change, intent, wanted, current)
     versions = (
         recorded_versions(sealed)
         if resolution is None
         else resolved_versions(wanted.wheels(), resolution, wanted.interpreter)
     )
     plan = _plan(context, change, wanted, compare_packages(recorded_versions(current), versions), current)
-    if current is not None and change.looks_anew and not plan["packages"] and answers(context, current, wanted):
+    if current is not None and not plan["packages"] and answers(context, current, wanted):
         return _answer_noop(context, intent, change, wanted, current, notices)
     if context.dry_run:
         return Outcome(status="ok", data={"plan": plan, "dry_run": True}, obligations=notices)
@@ -261,6 +257,33 @@ def _intent_text(intent: Intent, change: Change, wanted: Wanted) -> str:
     return plan_choice(intent, wanted.choice)
 
 
+def _resolve_what_fits(
+    context: Context, uv: Uv, change: Change, intent: Intent, wanted: Wanted, current: Generation | None
+) -> tuple[Wanted, Generation | None, Resolution | None]:
+    """Return what is to be had, and either the generation that is it already or what to install for it.
+
+    A plugin that the profile had before and that needs another Python sits out.
+
+    Raises:
+        ConflictRefused: among other things, one that the profile did not have before needs another Python.
+    """
+    while True:
+        sealed = None if change.looks_anew else find_sealed(context, wanted)
+        if sealed is not None:
+            return wanted, sealed, None
+        try:
+            resolution = _resolve(context, uv, wanted, None if change.upgrade else current, intent.home.build)
+        except PerdureError as failure:
+            misfit = find_python_misfit(wanted.selection.entries, wanted.interpreter, said_by_uv(failure))
+            if misfit is None:
+                raise
+            if misfit.entry not in (intent.plugins or ()):
+                raise refuse_misfit(misfit) from failure
+            wanted = leave_out(wanted, misfit)
+        else:
+            return wanted, None, resolution
+
+
 def _resolve(
     context: Context, uv: Uv, wanted: Wanted, current: Generation | None, builds: tuple[str, ...] | None
 ) -> Resolution:
@@ -284,14 +307,15 @@ def _resolve(
             folder=scratch,
             builds=builds,
             sources=sources,
+            renew=wanted.renew,
         )
         return resolve(
             ground,
             asked,
             # The versions that the plugins have stay where they still fit; the host's own lock binds in any case.
             seed=None if current is None else current.path / "uv.lock",
-            seeded=() if current is None else asked_before(current.record),
-            from_cache=current is not None and was_resolved(wanted, current.record),
+            seeded=() if current is None or wanted.renew else asked_before(current.record),
+            from_cache=current is not None and not wanted.renew and was_resolved(wanted, current.record),
         )
     finally:
         context.filesystem.remove_tree(scratch)

@@ -100,7 +100,7 @@ def _lock(ground: Ground, project: Path, *, from_cache: bool) -> None:
         with contextlib.suppress(BuildFailed, ArtefactMissing, NetworkUnreachable):
             uv.lock(project, python, from_cache=True, builds=ground.builds)
             return
-    uv.lock(project, python, builds=ground.builds)
+    uv.lock(project, python, builds=ground.builds, renew=ground.renew)
 
 
 def _require_law(exported: Mapping[str, str], locked: Mapping[str, str]) -> None:

@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from packaging.markers import default_environment
 
 from perdure_pm.adapters.interpreter import Interpreter
+from perdure_pm.adapters.uv import find_python_refusal
 from perdure_pm.model.choice import SitOut
-from perdure_pm.model.requirement import parse_requirement, parse_source
+from perdure_pm.model.errors import ConflictRefused
+from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.requirement import parse_requirement, parse_source, requirement_name
 from perdure_pm.ops.release import Release
 
 
@@ -62,3 +65,29 @@ def find_sit_outs(
         elif entry in learned:
             found.append(learned[entry])
     return tuple(found)
+
+
+def find_python_misfit(entries: Sequence[str], interpreter: Interpreter, said: str) -> SitOut | None:
+    """Return which of the entries cannot run on the interpreter, as far as uv's words on a failed resolution tell.
+
+    They are clear where one plugin was tried alone, which is how a resolution that fails is looked into.
+    """
+    refusal = find_python_refusal(said)
+    if refusal is None:
+        return None
+    asked, who, versions = refusal
+    entry = next((text for text in entries if requirement_name(text) == normalise_distribution(asked)), None)
+    if entry is None:
+        return None
+    needs = f"it needs Python {versions}" if who.partition("==")[0] == asked else f"{who} needs Python {versions}"
+    reason = f"{needs}, and this is {interpreter.version}"
+    return SitOut(entry=entry, reason=reason, because={"python": interpreter.version})
+
+
+def refuse_misfit(misfit: SitOut) -> ConflictRefused:
+    """Return the refusal of a plugin that a person asks for now, and that would only sit out."""
+    return ConflictRefused(
+        f"{misfit.name} cannot run here: {misfit.reason}",
+        hint=f"build on an interpreter that it runs on: perdure-pm plugin add '{misfit.entry}' --python PATH",
+        context={"requirements": [misfit.entry], "reason": misfit.reason},
+    )

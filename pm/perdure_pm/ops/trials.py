@@ -41,6 +41,8 @@ class Ground:
     """Normalised names of what may be built from source; None for everything."""
     sources: Mapping[str, Wheel] = field(default_factory=dict)
     """The wheels of plugins with an address, by the requirement that asks for each: its name with extras."""
+    renew: tuple[str, ...] = ()
+    """Normalised names of what is looked up anew although an earlier answer has it."""
 
     def pose(
         self,

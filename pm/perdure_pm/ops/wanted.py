@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, target_name
-from perdure_pm.model.choice import Choice, SitOut
+from perdure_pm.model.choice import Choice, SitOut, names_of
+from perdure_pm.model.errors import UsageFault
+from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.build import Wheel
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.host import require_python
@@ -39,8 +41,8 @@ class Change:
     """What becomes of the profile's plugins; None leaves them."""
     switch: Callable[[Choice], Choice] | None = None
     """What becomes of what is disabled, once `plugins` was asked; None leaves it."""
-    renew: frozenset[str] = frozenset()
-    """Normalised names of the plugins that are looked up anew, while the others stay."""
+    renew: tuple[str, ...] | None = None
+    """Normalised names of the plugins that are looked up anew while the others stay; none names all, None not one."""
     extras: tuple[str, ...] = ()
     """Extras of the host that join those which are wanted already."""
     upgrade: bool = False
@@ -53,7 +55,7 @@ class Change:
     @property
     def looks_anew(self) -> bool:
         """Whether equal inputs are no answer: a newer version of something may be had."""
-        return self.upgrade or bool(self.renew)
+        return self.upgrade or self.renew is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,8 @@ class Wanted:
     """The sources of the selection as they are now."""
     snapshots: tuple[Snapshot, ...] = ()
     """The same in the store, external ones left out; empty until they were made."""
+    renew: tuple[str, ...] = ()
+    """Normalised names of what is looked up anew although the generation before has it."""
 
     def inputs(self) -> dict[str, Any]:
         """Return the inputs as JSON; equal inputs mean an equal generation."""
@@ -131,17 +135,52 @@ def want(
     choice = Choice(plugins=entries, disabled=intent.disabled)
     if change.switch is not None:
         choice = change.switch(choice)
-    sit_outs = find_sit_outs(choice.enabled(), release, interpreter, () if change.upgrade else known)
+    renew = _choose_renewed(change, choice)
+    known = () if change.upgrade else [sit_out for sit_out in known if sit_out.name not in renew]
+    sit_outs = find_sit_outs(choice.enabled(), release, interpreter, known)
     out = {sit_out.entry for sit_out in sit_outs}
     extras = tuple(sorted({*intent.home.host_extras, *change.extras}))
     require_extras(release, extras)
+    selection = parse_selection(release, [entry for entry in choice.enabled() if entry not in out])
+    asked = {requirement_name(text) for text in selection.requirements}
     return Wanted(
         release=release,
         extras=extras,
-        selection=parse_selection(release, [entry for entry in choice.enabled() if entry not in out]),
+        selection=selection,
         interpreter=interpreter,
         choice=choice,
         sit_outs=sit_outs,
+        renew=tuple(sorted(asked & renew)),
+    )
+
+
+def _choose_renewed(change: Change, choice: Choice) -> set[str]:
+    """Return the names of what is to be looked up anew.
+
+    Raises:
+        UsageFault: one is not among the plugins.
+    """
+    listed = names_of(choice.plugins)
+    missing = [name for name in change.renew or () if name not in listed]
+    if missing:
+        raise UsageFault(
+            f"{missing[0]} is not among the plugins of this profile",
+            hint="perdure-pm plugin list",
+            context={"plugins": sorted(listed)},
+        )
+    return set() if change.renew is None else set(change.renew) or listed
+
+
+def leave_out(wanted: Wanted, sit_out: SitOut) -> Wanted:
+    """Return what is wanted while that plugin sits out too."""
+    entries = [entry for entry in wanted.selection.entries if entry != sit_out.entry]
+    selection = parse_selection(wanted.release, entries)
+    return replace(
+        wanted,
+        selection=selection,
+        sit_outs=(*wanted.sit_outs, sit_out),
+        seen=tuple(seen for seen in wanted.seen if seen.source.name != sit_out.name),
+        snapshots=tuple(snapshot for snapshot in wanted.snapshots if snapshot.name != sit_out.name),
     )
 
 
