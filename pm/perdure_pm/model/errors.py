@@ -191,6 +191,13 @@ class ConflictRefused(PerdureError):
     default_retry = "after-change"
 
 
+class PluginUnfit(PerdureError):
+    code = "plugin-unfit"
+    exit_code = EXIT_CONFLICT
+    meaning = "A plugin that was asked for cannot run on this interpreter; one that is there already would sit out."
+    default_retry = "after-change"
+
+
 class OperationVetoed(PerdureError):
     code = "operation-vetoed"
     exit_code = EXIT_REFUSED

@@ -265,7 +265,8 @@ def _resolve_what_fits(
     A plugin that the profile had before and that needs another Python sits out.
 
     Raises:
-        ConflictRefused: among other things, one that the profile did not have before needs another Python.
+        PluginUnfit: one that the profile did not have before needs another Python.
+        PerdureError: see `publish`.
     """
     while True:
         sealed = None if change.looks_anew else find_sealed(context, wanted)

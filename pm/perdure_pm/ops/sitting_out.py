@@ -14,7 +14,7 @@ from packaging.markers import default_environment
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import find_python_refusal
 from perdure_pm.model.choice import SitOut
-from perdure_pm.model.errors import ConflictRefused
+from perdure_pm.model.errors import PluginUnfit
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.requirement import parse_requirement, parse_source, requirement_name
 from perdure_pm.ops.release import Release
@@ -84,9 +84,9 @@ def find_python_misfit(entries: Sequence[str], interpreter: Interpreter, said: s
     return SitOut(entry=entry, reason=reason, because={"python": interpreter.version})
 
 
-def refuse_misfit(misfit: SitOut) -> ConflictRefused:
+def refuse_misfit(misfit: SitOut) -> PluginUnfit:
     """Return the refusal of a plugin that a person asks for now, and that would only sit out."""
-    return ConflictRefused(
+    return PluginUnfit(
         f"{misfit.name} cannot run here: {misfit.reason}",
         hint=f"build on an interpreter that it runs on: perdure-pm plugin add '{misfit.entry}' --python PATH",
         context={"requirements": [misfit.entry], "reason": misfit.reason},

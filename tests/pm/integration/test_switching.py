@@ -411,7 +411,7 @@ def test_a_plugin_that_needs_another_python_is_refused_when_new_and_sits_out_whe
     here = moving.current.identity
     ended = moving.pm("plugin", "add", "gadget", "--json")
     (error,) = ended.envelope["errors"]
-    assert (ended.exit_code, error["code"], error["state"]) == (4, "conflict-refused", "unchanged")
+    assert (ended.exit_code, error["code"], error["state"]) == (4, "plugin-unfit", "unchanged")
     assert "needs Python >=3.99" in error["summary"]
     assert moving.current.identity == here
     # It returns by itself once a version fits.
