@@ -78,6 +78,18 @@ def ask_interpreter(path: Path, environment: Mapping[str, str]) -> Interpreter:
         ) from error
 
 
+def find_library(interpreter: Interpreter) -> Path | None:
+    """Return the directory of the interpreter's standard library, or None where that is in no usual place."""
+    prefix, (major, minor) = interpreter.path.parent.parent, interpreter.release
+    places = [prefix / name / f"python{major}.{minor}" for name in ("lib", "lib64")]
+    return next((place for place in places if is_library(place)), None)
+
+
+def is_library(folder: Path) -> bool:
+    """Return whether a standard library is in `folder`, by the module without which no interpreter starts."""
+    return os.access(folder / "encodings" / "__init__.py", os.R_OK)
+
+
 def target_name() -> str:
     """Return the target that environments are built for on this machine, for example ``linux-x86_64``."""
     return f"{sys.platform}-{platform.machine().lower()}"

@@ -6,13 +6,17 @@ alone: whatever it would import from PM could be what is broken.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
+
+SKIPPED = "PERDURE_RUNTIME_SKIPPED"
+"""Tells the launcher that this runtime's interpreter is of no use, neither to run PM nor to rebuild it."""
 
 
 def find_problem(runtime: str) -> str:
     """Return what is wrong with the runtime, or an empty string: sizes only, a few milliseconds."""
+    import json  # not above: where the standard library is damaged, that is told too
+
     try:
         with open(os.path.join(runtime, "files.json"), "rb") as file:
             files = json.load(file)["files"]
@@ -56,10 +60,23 @@ def rescue(runtime: str, problem: str) -> None:
     os.execv(python, command)
 
 
+def start_anew(runtime: str) -> None:
+    """Start the launcher again, which looks for another interpreter to rebuild PM with; return where it cannot."""
+    launcher = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(runtime))), "bin", "perdure-pm")
+    if os.name == "posix" and SKIPPED not in os.environ and os.access(launcher, os.X_OK):
+        os.environ[SKIPPED] = "1"
+        os.execv(launcher, [launcher, *sys.argv[1:]])
+
+
 def start() -> None:
     """Run the command line; never returns."""
     runtime = os.path.dirname(os.path.abspath(__file__))
-    problem = find_problem(runtime)
+    try:
+        problem = find_problem(runtime)
+    except (ImportError, SyntaxError) as error:
+        problem = f"the standard library of its interpreter is damaged ({error})"
+        if os.environ.get("PERDURE_RESCUED") != "1":
+            start_anew(runtime)
     if not problem:
         try:
             from perdure_pm.cli import main, prepare  # only after the check

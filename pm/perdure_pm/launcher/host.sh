@@ -21,9 +21,18 @@ if [ -e "$home/profiles/$profile/trial" ] && [ -z "${PERDURE_TRIAL-}" ] &&
     # the version starts nothing that could show whether it works, so it does not count.
     exec "$home/bin/perdure-pm" --home "$home" --profile "$profile" start-on-trial "@COMMAND@" "$@"
 fi
-environment=$home/store/generations/$generation/venv
-if [ ! -x "$environment/bin/python" ]; then
-    echo "error: generation $generation cannot start: its interpreter is gone" >&2
+folder=$home/store/generations/$generation
+environment=$folder/venv
+problem=
+[ -x "$environment/bin/python" ] || problem='its interpreter is gone'
+# Without its standard library an interpreter dies before it could say why.
+library=
+[ -f "$folder/library" ] && read -r library <"$folder/library"
+case $library in '' | /*) ;; *) library=$home/$library ;; esac
+[ -n "$problem" ] || [ -z "$library" ] || [ -r "$library/encodings/__init__.py" ] ||
+    problem="the standard library of its interpreter is gone ($library)"
+if [ -n "$problem" ]; then
+    echo "error: generation $generation cannot start: $problem" >&2
     echo "  try: \"$home/bin/perdure-pm\" install" >&2
     exit 1
 fi
@@ -41,4 +50,5 @@ if [ "@COMMAND@" = perdure ]; then
     esac
 fi
 # The script is named to the interpreter: its first line cannot hold every path, and PYTHON* must not reach it.
+[ ! -r "$folder/start.py" ] || exec "$environment/bin/python" -I "$folder/start.py" "$environment/bin/@COMMAND@" "$@"
 exec "$environment/bin/python" -I "$environment/bin/@COMMAND@" "$@"

@@ -23,6 +23,7 @@ from perdure_pm.model.manifest import Manifest
 from perdure_pm.ops.build import build_environment
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import PLUGIN_GROUP, read_commands, read_entries
+from perdure_pm.ops.launchers import write_library, write_start
 from perdure_pm.ops.manifests import read_installed_manifests
 from perdure_pm.ops.packages_of import resolved_versions
 from perdure_pm.ops.recovery import is_selected
@@ -74,6 +75,8 @@ def build_candidate(
     boot["manifests"] = {name: manifest.to_json() for name, manifest in manifests.items()}
     filesystem.write_durable(path / "boot.json", json.dumps(boot, indent=1).encode())
     filesystem.write_durable(path / "lease", b"")
+    write_start(filesystem, path)
+    write_library(filesystem, context.layout, path, wanted.interpreter)
     return inventory
 
 

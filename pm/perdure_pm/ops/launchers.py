@@ -8,6 +8,7 @@ Standard library only, Python 3.9.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -15,8 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from perdure_pm import ports
+from perdure_pm.adapters.interpreter import Interpreter, find_library
 from perdure_pm.model.errors import UsageFault
-from perdure_pm.store.layout import Layout
+from perdure_pm.store.layout import Layout, relative_to_home
 
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
@@ -42,6 +44,32 @@ def write_host_launchers(
 def has_launcher(layout: Layout, command: str) -> bool:
     """Return whether there is a launcher of that name."""
     return _place(layout, command).is_file()
+
+
+def write_library(filesystem: ports.Filesystem, layout: Layout, folder: Path, interpreter: Interpreter) -> None:
+    """Have `library` in a runtime or a generation: where its interpreter's standard library is.
+
+    Launchers look there before they start that interpreter, which could say nothing clear without it. Where it is in an
+    unusual place there is no such file, and they do not look.
+    """
+    library = find_library(interpreter)
+    if library is not None and "\n" not in str(library) and sys.platform != "win32":
+        text = relative_to_home(layout, library) or str(library)
+        filesystem.write_durable(folder / "library", f"{text}\n".encode("utf-8", "surrogateescape"))
+
+
+def read_library(layout: Layout, folder: Path) -> Path | None:
+    """Return what `write_library` wrote, or None where nothing was written."""
+    try:
+        text = os.fsdecode((folder / "library").read_bytes()).removesuffix("\n")
+    except OSError:
+        return None
+    return layout.home / text if text else None
+
+
+def write_start(filesystem: ports.Filesystem, folder: Path) -> None:
+    """Have `start.py` in a generation, which its launchers give the interpreter to run."""
+    filesystem.copy_file(Path(__file__).resolve().parent.parent / "launcher" / "start.py", folder / "start.py")
 
 
 def _settings(environment: Mapping[str, str]) -> str:

@@ -47,7 +47,7 @@ from perdure_pm.model.errors import (
 from perdure_pm.model.lock_view import choose_wheel, parse_locked_tool
 from perdure_pm.model.network import Network
 from perdure_pm.ops.build import bare_environment, build_environment, build_wheels
-from perdure_pm.ops.launchers import write_pm_launcher
+from perdure_pm.ops.launchers import write_library, write_pm_launcher
 from perdure_pm.store.inventory import (
     FILE_NAME,
     find_content_changes,
@@ -210,6 +210,7 @@ def build_runtime(
         wheels=wheels,
     )
     filesystem.copy_file(Path(__file__).resolve().parent.parent / "launcher" / "entry.py", path / "entry.py")
+    write_library(filesystem, layout, path, interpreter)
     probe = run(
         [environment_python(path / "venv"), "-I", "-c", _PROBE],
         environment=bare_environment(),

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import stat
 
-from perdure_pm.adapters.interpreter import ask_interpreter, running_interpreter
+from perdure_pm.adapters.interpreter import ask_interpreter, is_library, running_interpreter
 from perdure_pm.model.errors import IntegrityFault, PerdureError
 from perdure_pm.ops.build import bare_environment
+from perdure_pm.ops.launchers import read_library
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.generations import Generation, load_files
 from perdure_pm.store.inventory import find_size_changes
@@ -28,6 +29,9 @@ def find_damage(layout: Layout, generation: Generation) -> str:
         return str(findings[0])
     if not os.access(generation.python, os.X_OK):
         return f"its interpreter {generation.python} does not run"
+    library = read_library(layout, generation.path)
+    if library is not None and not is_library(library):  # as its launcher has it, which does not start it then
+        return f"the standard library of its interpreter is gone ({library})"
     return _find_other_python(generation)
 
 
