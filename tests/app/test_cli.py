@@ -433,6 +433,20 @@ def test_a_defect_of_ours_is_an_internal_error_with_a_traceback_on_stderr(genera
     assert done.stderr.endswith("TypeError: 'NoneType' object is not callable\n")
 
 
+@pytest.mark.proves("app-exit-codes", "app-json-envelope")
+def test_a_module_that_cannot_be_imported_is_told_without_a_traceback_that_nobody_asked_for(
+    generation: Generation,
+) -> None:
+    damage = "import perdure.cli.commands as c\ndef columns(*_): import perdure.gone\nc.columns = columns\n"
+    generation.boot(generation.plugin("damage", damage + "import sys\nplugin = sys.modules[__name__]\n"))
+    done = generation.run("tools", "--json")
+    (error,) = envelope_of(done)["errors"]
+    assert (done.returncode, done.stderr, error["code"]) == (1, "", "installation-damaged")
+    assert "No module named 'perdure.gone'" in error["summary"]
+    debugged = generation.run("tools", "--json", environment={"PERDURE_DEBUG": "1"})
+    assert debugged.stderr.startswith("Traceback (most recent call last):\n")
+
+
 def doctors_rows(generation: Generation, **changes: str) -> str:
     rows = {
         "perdure": "0.1.0",

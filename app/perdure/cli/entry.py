@@ -15,7 +15,7 @@ import click
 from perdure.cli.commands import perdure
 from perdure.cli.output import Answer, Output, OutputLostError
 from perdure.cli.session import Session
-from perdure.domain.errors import EXIT_FAILED, InternalFault, Interrupted, PerdureError, UsageFault
+from perdure.domain.errors import EXIT_FAILED, InstallationDamaged, InternalFault, Interrupted, PerdureError, UsageFault
 from perdure.installation import find_installation
 from perdure.plugin_manager import describe_exception
 
@@ -70,6 +70,12 @@ def _run(session: Session, arguments: Sequence[str]) -> int:
         return _fail(session, Interrupted("interrupted"))
     except (BrokenPipeError, OutputLostError):
         raise
+    except (ImportError, SyntaxError) as error:
+        # Ours are imported when they are needed: one that cannot be is damaged, not defective.
+        if session.environ.get("PERDURE_DEBUG", "").strip().lower() in {"1", "true", "yes", "on"}:
+            session.output.talk(traceback.format_exc().rstrip())
+        hint = session.installation.pm_command("install")
+        return _fail(session, InstallationDamaged(f"it cannot be imported: {describe_exception(error)}", hint=hint))
     except Exception as error:  # noqa: BLE001  # the catch-all
         session.output.talk(traceback.format_exc().rstrip())
         return _fail(session, InternalFault(f"a defect in Perdure: {describe_exception(error)}"))

@@ -151,6 +151,15 @@ class PmMissing(PerdureError):
     default_retry = "after-change"
 
 
+class InstallationDamaged(PerdureError):
+    """A module that a command needs cannot be imported."""
+
+    code = "installation-damaged"
+    exit_code = EXIT_FAILED
+    meaning = "A module of this generation is missing or damaged; `PERDURE_DEBUG=1` shows where it was needed."
+    default_retry = "after-change"
+
+
 class Interrupted(PerdureError):
     """The person at the keyboard stopped the command."""
 

@@ -3,60 +3,36 @@
 Owns: noticing, before anything of the host is imported, that the interpreter is not the one which the generation was
 built for, and saying in one line what keeps a command from being imported. Does not own: the command; its script runs
 here as it would by itself, traceback included where it fails for any other reason. It stands alone, for any Python 3
-that may have come in the interpreter's place.
+that may have come in the interpreter's place, and is compiled at each start: it imports nothing and stays short.
 
 Keeps: start-says-why.
 """
 
-from __future__ import annotations
-
 import os
 import sys
-from types import CodeType
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-"""The generation; known before the command's script takes this module's name and file."""
-DEBUG = "PERDURE_DEBUG"
-TRUE_WORDS = ("1", "true", "yes", "on")
+FOLDER = os.path.dirname(__file__)
+"""The generation; known before the command's script takes this module's file."""
 
 
-def refuse(why: str, *others: str) -> None:
+def refuse(why: str, other: str = "") -> None:
     """End the process with the reason and the commands that help."""
-    home = os.path.dirname(os.path.dirname(os.path.dirname(FOLDER)))
-    pm = os.path.join(home, "bin", "perdure-pm")
-    sys.stderr.write(f'error: generation {os.path.basename(FOLDER)} cannot start: {why}\n  try: "{pm}" install\n')
-    for words in others:
-        sys.stderr.write(f'  where that finds nothing to do: "{pm}" {words}\n')
+    folder = os.path.abspath(FOLDER)
+    pm = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(folder))), "bin", "perdure-pm")
+    sys.stderr.write(f'error: generation {os.path.basename(folder)} cannot start: {why}\n  try: "{pm}" install\n')
+    if other:
+        sys.stderr.write(f'  where that finds nothing to do: "{pm}" {other}\n')
     sys.exit(1)
 
 
-def find_other_python() -> str:
-    """Return what is wrong where no package of the generation can be found, or an empty string.
-
-    An interpreter of another minor version looks for them in a folder of another name, which is not there.
-    """
-    inside = os.path.join(sys.prefix, "")
-    if any(path.startswith(inside) for path in sys.path):
-        return ""
-    built = "another Python"
+def name_build() -> str:
+    """Return the Python that the generation was built for, in words."""
     try:
         with open(os.path.join(sys.prefix, "pyvenv.cfg"), encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("version"):
-                    built = "Python " + line.partition("=")[2].strip()
+            found = [line.partition("=")[2].strip() for line in file if line.startswith("version")]
     except (OSError, ValueError):
-        pass  # then it is not said which
-    return f"it was built for {built}, and its interpreter is now {sys.version.split()[0]}"
-
-
-def load(path: str) -> CodeType:
-    """Return the code of the command's script."""
-    try:
-        with open(path, "rb") as file:
-            return compile(file.read(), path, "exec", dont_inherit=True)
-    except (OSError, ValueError) as error:
-        refuse(describe(error))
-        raise  # never reached: refuse ends the process
+        found = []
+    return f"Python {found[0]}" if found else "another Python"
 
 
 def describe(error: Exception) -> str:
@@ -68,15 +44,21 @@ def describe(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    problem = find_other_python()
-    if problem:
-        refuse(problem)
+    # An interpreter of another minor version looks for packages in a folder of another name, which is not there.
+    if not any(path.startswith(sys.prefix) for path in sys.path):
+        refuse(f"it was built for {name_build()}, and its interpreter is now {sys.version.split()[0]}")
     del sys.argv[0]
     try:
-        code = load(sys.argv[0])
-        globals().update(__doc__=None, __file__=sys.argv[0])
-        exec(code)  # noqa: S102 - the script of the command that was asked for
+        with open(sys.argv[0], "rb") as file:
+            source = file.read()
+    except OSError as error:
+        refuse(describe(error))
+        raise  # never reached: that ended the process
+    globals().update(__doc__=None, __file__=sys.argv[0])
+    try:
+        # Not compiled first: `compile` has every class of the syntax tree made, which takes a millisecond and a half.
+        exec(source)  # noqa: S102 - the script of the command that was asked for
     except (ImportError, SyntaxError) as error:
-        if os.environ.get(DEBUG, "").strip().lower() in TRUE_WORDS:
+        if os.environ.get("PERDURE_DEBUG", "").strip().lower() in ("1", "true", "yes", "on"):
             raise
-        refuse(f"{describe(error)}   ({DEBUG}=1 shows where)", "rollback")
+        refuse(f"{describe(error)}   (PERDURE_DEBUG=1 shows where)", "rollback")
