@@ -7,7 +7,7 @@ import hashlib
 import io
 import tarfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
@@ -20,6 +20,8 @@ def write_wheel(
     metadata: Sequence[str] = (),
     source: str | None = None,
     entries: str | None = None,
+    more: Mapping[str, str | bytes] | None = None,
+    tag: str = "py3-none-any",
 ) -> Path:
     """Have a pure wheel in `folder` and return its path; the same arguments give the same bytes.
 
@@ -31,19 +33,24 @@ def write_wheel(
         metadata: further lines of METADATA.
         source: its module; by default one whose `plugin` is the version.
         entries: its entry_points.txt; by default one that says it is a plugin of our app.
+        more: further members; with an empty `source` the module is left out.
+        tag: what it runs on.
     """
     module = name.replace("-", "_").replace(".", "_").lower()
     info = f"{module}-{version}.dist-info"
     lines = [f"Name: {name}", f"Version: {version}", *metadata, *(f"Requires-Dist: {text}" for text in requires)]
-    members = {
+    members: dict[str, str | bytes] = {
         f"{module}/__init__.py": f'plugin = "{version}"\n' if source is None else source,
         f"{info}/METADATA": "\n".join(["Metadata-Version: 2.3", *lines, ""]),
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n",
         f"{info}/entry_points.txt": f"[perdure]\n{module} = {module}:plugin\n" if entries is None else entries,
     }
-    rows = [f"{path},sha256={_digest(text)},{len(text.encode())}" for path, text in members.items()]
+    if source == "":
+        del members[f"{module}/__init__.py"]
+    members |= more or {}
+    rows = [f"{path},sha256={_digest(data)},{len(_bytes(data))}" for path, data in members.items()]
     members[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,"]) + "\n"
-    wheel = folder / f"{module}-{version}-py3-none-any.whl"
+    wheel = folder / f"{module}-{version}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         for path, text in members.items():
             archive.writestr(zipfile.ZipInfo(path, (2026, 1, 1, 0, 0, 0)), text)
@@ -80,5 +87,9 @@ def write_sdist(folder: Path, wheel: Path, *, backend: str) -> Path:
     return archive_path
 
 
-def _digest(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+def _digest(data: str | bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(_bytes(data)).digest()).rstrip(b"=").decode()
+
+
+def _bytes(data: str | bytes) -> bytes:
+    return data.encode() if isinstance(data, str) else data

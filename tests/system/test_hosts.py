@@ -1,7 +1,7 @@
 """Applications that nobody here wrote, hosted for real: one home each, everything from an index.
 
-Two hosts are tried in every run, all of them with --slow; with --regenerate-docs each one writes its row of
-docs/reference/hosts.md.
+Two hosts are tried in every run, quickly; all of them in every way with --slow, and with --regenerate-docs each one then
+writes its row of docs/reference/hosts.md.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import shlex
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -34,8 +35,8 @@ from perdure_pm.adapters.filesystem import LocalFilesystem
 from tests.system.machine import Answer, Installation, copy_home, differences, fingerprint, plain_environment
 from tests.system.real_hosts import HOSTS, Question, RealHost, Try
 
-QUICK: tuple[str, ...] = ()
-"""What is tried in every run; datasette has a test of its own."""
+QUICK = ("datasette", "flake8")
+"""What is tried in every run: a server with plugins that it loads itself, and a host with checkers in other processes."""
 PAGE = "docs/reference/hosts.md"
 SERVER_SECONDS = 60.0
 PLUGINS = Question(page="/-/plugins.json")
@@ -249,9 +250,22 @@ def damage(hosted: Hosted) -> None:
 
 
 @pytest.mark.proves("hosts-real")
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in HOSTS]
-)
+@pytest.mark.parametrize("name", QUICK)
+def test_a_well_known_host_works_with_its_plugins(name: str, hosted: Callable[[str], Hosted]) -> None:
+    here = hosted(name)
+    here.init()
+    here.at.pm("install").succeeded()
+    bare = here.at.generation
+    here.at.pm("plugin", "add", *here.host.plugins).succeeded()
+    here.require_sound()
+    if here.host.serves:
+        serve_once(here)
+    go_back_and_forth(here, bare)
+
+
+@pytest.mark.proves("hosts-real")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTS)
 def test_a_real_host_with_its_plugins(
     name: str, hosted: Callable[[str], Hosted], checkout: Path, pytestconfig: pytest.Config
 ) -> None:
@@ -400,3 +414,34 @@ def test_two_hosts_side_by_side_never_meet(hosted: Callable[[str], Hosted]) -> N
     second.at.pm("uninstall", "--yes").succeeded()
     assert differences(before, fingerprint(first.at.home, without=left_out)) == []
     first.require_sound()
+
+
+@pytest.mark.proves("hosts-apart")
+@pytest.mark.slow
+def test_a_home_that_another_one_made_outlives_it(hosted: Callable[[str], Hosted], tmp_path: Path) -> None:
+    """`perdure-pm --home NEW host init` gives the new home a PM of its own, and nothing of the old one."""
+    first = hosted("sqlite-utils")
+    first.init()
+    first.at.pm("install").succeeded()
+    second = replace(first.at, home=tmp_path / "second")
+    first.at.pm("--home", second.home, "host", "init", "sqlite-utils").succeeded()
+    second.pm("install").succeeded()
+    second.pm("plugin", "add", *first.host.plugins).succeeded()
+    assert inodes(first.at.home) & inodes(second.home) == set()
+    named = subprocess.run(
+        ["grep", "-rlF", str(first.at.home), str(second.home)], capture_output=True, text=True, check=False
+    )
+    assert named.stdout.splitlines() == []
+    LocalFilesystem().remove_tree(first.at.home)
+    second.run([second.home / "bin" / "sqlite-utils", "plugins"]).succeeded()
+    second.pm("rollback").succeeded()
+    second.pm("plugin", "add", "sqlite-utils-shell>=0").succeeded()
+    second.pm("self", "rebuild").succeeded()
+    second.pm("install").succeeded()
+    LocalFilesystem().remove_tree(second.home)
+
+
+def inodes(root: Path) -> set[tuple[int, int]]:
+    """Return the device and inode of every regular file below `root`."""
+    found = (os.lstat(os.path.join(folder, name)) for folder, _, names in os.walk(root) for name in names)
+    return {(status.st_dev, status.st_ino) for status in found if stat.S_ISREG(status.st_mode)}

@@ -14,11 +14,11 @@ from pathlib import Path
 from perdure_pm import ports
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.errors import IntegrityFault, UsageFault
+from perdure_pm.model.errors import UsageFault
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.requirement import parse_requirement, requirement_name
 from perdure_pm.ops.build import Wheel, add_wheelhouse_hashes, split_requirements
-from perdure_pm.ops.release import SCHEMA, Release, load_release
+from perdure_pm.ops.release import Release, keep_release, load_release
 from perdure_pm.ops.trials import pinned_versions, write_generated_project
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
@@ -117,36 +117,27 @@ def _keep(
     folder = layout.release(digest)
     filesystem.remove_tree(folder)
     filesystem.make_directories(folder)
-    for member in ("pyproject.toml", "uv.lock"):
-        filesystem.copy_file(project / member, folder / member)
     kept = []
     for wheel in wheels:
         filesystem.copy_file(wheel.path, folder / wheel.path.name)
-        kept.append({"file": wheel.path.name, "sha256": wheel.sha256})
+        kept.append(Wheel(folder / wheel.path.name, wheel.sha256))
     version = wheels[0].version if wheels else min(pinned_versions(split_requirements(requirements).get(spec.name, "")))
     direct = list(spec.beside)
     if spec.requirement is not None:
         extras = ",".join(sorted(parse_requirement(spec.requirement).extras))
         direct.insert(0, f"{spec.name}{f'[{extras}]' if extras else ''}=={version}")
-    data = {
-        "schema": SCHEMA,
-        "digest": digest,
-        "host": {"name": spec.name, "version": version, "requires_python": ""},
-        "source": spec.text(),
-        "commands": [],
-        "wheels": kept,
-        "plugins": [],
-        "requirements": requirements,
-        "groups": [],
-        "extras": [],
-        "direct": direct,
-    }
-    filesystem.make_read_only(folder)
-    folder.chmod(0o755)
-    # Written last: a release without it is what a killed lock left.
-    filesystem.write_durable(folder / "release.json", json.dumps(data, indent=1).encode(), mode=0o444)
-    folder.chmod(0o555)
-    release = load_release(layout, digest)
-    if release is None:
-        raise IntegrityFault(f"the release that was just locked at {folder} cannot be read back")
-    return release
+    release = Release(
+        digest=digest,
+        name=spec.name,
+        version=version,
+        requires_python="",
+        commands=(),
+        wheels=tuple(kept),
+        plugins=(),
+        requirements=requirements,
+        source=spec.text(),
+        groups=(),
+        offered_extras=(),
+        direct=tuple(direct),
+    )
+    return keep_release(filesystem, layout, release, project)

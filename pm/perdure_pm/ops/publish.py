@@ -165,7 +165,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
             inventory = build_candidate(context, uv, wanted, resolution, identity, current, intent.home)
         # 7. Verify, also what was sealed before: it may be what a trial ended.
         commands = find_commands(context, intent.home, wanted, identity)
-        verify(context, intent.home, wanted, identity, commands)
+        notices = (*notices, *verify(context, intent.home, wanted, identity, commands, inventory))
         if resolution is not None and inventory is not None:
             # 8. Seal.
             seal_candidate(context, uv, wanted, resolution, identity, inventory, commands)

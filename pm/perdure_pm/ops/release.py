@@ -150,35 +150,55 @@ def ensure_release(
     name = str(project["project"]["name"]).lower().replace("_", "-")
     host = next(wheel for wheel in wheels if wheel.distribution == name)
     groups = [BUNDLE_GROUP] if BUNDLE_GROUP in project.get("dependency-groups", {}) else []
+    release = Release(
+        digest=digest,
+        name=name,
+        version=host.version,
+        requires_python=str(project["project"].get("requires-python", "")),
+        commands=tuple(sorted(_entry_points(host).get("console_scripts", {}))),
+        wheels=tuple(wheels),
+        plugins=tuple(plugin for wheel in wheels for plugin in _plugins(wheel)),
+        requirements=uv.export(checkout, python, groups=groups),
+        source=str(checkout),
+        groups=tuple(groups),
+        offered_extras=tuple(
+            sorted(normalise_distribution(extra) for extra in project["project"].get("optional-dependencies", {}))
+        ),
+    )
+    return keep_release(filesystem, layout, release, checkout)
+
+
+def keep_release(filesystem: ports.Filesystem, layout: Layout, release: Release, project: Path) -> Release:
+    """Have a release in the store, whose wheels lie in its directory already, with the lock of `project`; return it.
+
+    Raises:
+        IntegrityFault: it cannot be read back.
+    """
+    folder = layout.release(release.digest)
+    for member in ("pyproject.toml", "uv.lock"):  # what the lock is read with again, for other extras
+        filesystem.copy_file(project / member, folder / member)
     data = {
         "schema": SCHEMA,
-        "digest": digest,
-        "host": {
-            "name": name,
-            "version": host.version,
-            "requires_python": str(project["project"].get("requires-python", "")),
-        },
-        "source": str(checkout),
-        "commands": sorted(_entry_points(host).get("console_scripts", {})),
-        "wheels": [{"file": wheel.path.name, "sha256": wheel.sha256} for wheel in wheels],
-        "plugins": [plugin.to_json() for wheel in wheels for plugin in _plugins(wheel)],
-        "requirements": uv.export(checkout, python, groups=groups),
-        "groups": groups,
-        "extras": sorted(
-            normalise_distribution(extra) for extra in project["project"].get("optional-dependencies", {})
-        ),
+        "digest": release.digest,
+        "host": {"name": release.name, "version": release.version, "requires_python": release.requires_python},
+        "source": release.source,
+        "commands": list(release.commands),
+        "wheels": [{"file": wheel.path.name, "sha256": wheel.sha256} for wheel in release.wheels],
+        "plugins": [plugin.to_json() for plugin in release.plugins],
+        "requirements": release.requirements,
+        "groups": list(release.groups),
+        "extras": list(release.offered_extras),
+        "direct": list(release.direct),
     }
-    for member in ("pyproject.toml", "uv.lock"):  # what the lock is read with again, for other extras
-        filesystem.copy_file(checkout / member, folder / member)
     filesystem.make_read_only(folder)
     folder.chmod(0o755)
-    # Written last: a release without it is what a killed build left.
+    # Written last: a release without it is what a killed operation left.
     filesystem.write_durable(folder / "release.json", json.dumps(data, indent=1).encode(), mode=0o444)
     folder.chmod(0o555)
-    release = load_release(layout, digest)
-    if release is None:
-        raise IntegrityFault(f"the release that was just built at {folder} cannot be read back")
-    return release
+    kept = load_release(layout, release.digest)
+    if kept is None:
+        raise IntegrityFault(f"the release that was just kept at {folder} cannot be read back")
+    return kept
 
 
 def require_extras(release: Release, extras: Collection[str]) -> None:

@@ -1,6 +1,7 @@
 """Whether a sealed generation can be started as it is.
 
-Owns: the quick check that comes before a selection: sizes, links and the interpreter with its version. Does not own:
+Owns: the quick check that comes before a selection: sizes, links, packages that were
+added, and the interpreter with its version. Does not own:
 the deep one, nor any repair.
 """
 
@@ -15,14 +16,15 @@ from perdure_pm.ops.build import bare_environment
 from perdure_pm.ops.launchers import read_library
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.generations import Generation, load_files
-from perdure_pm.store.inventory import find_size_changes
+from perdure_pm.store.inventory import Finding, Inventory, find_size_changes
 from perdure_pm.store.layout import Layout
 
 
 def find_damage(layout: Layout, generation: Generation) -> str:
     """Return what keeps the generation from starting, or an empty string (10 ms for 5,000 files)."""
     try:
-        findings = find_size_changes(generation.path, load_files(layout, generation.identity))
+        inventory = load_files(layout, generation.identity)
+        findings = find_size_changes(generation.path, inventory) or _find_strangers(generation, inventory)
     except PerdureError as error:
         return error.summary
     if findings:
@@ -33,6 +35,21 @@ def find_damage(layout: Layout, generation: Generation) -> str:
     if library is not None and not is_library(library):  # as its launcher has it, which does not start it then
         return f"the standard library of its interpreter is gone ({library})"
     return _find_other_python(generation)
+
+
+def _find_strangers(generation: Generation, inventory: Inventory) -> list[Finding]:
+    """Return what lies among the packages and is none: what an installer added that got past the refusal of pip."""
+    known: dict[str, set[str]] = {}
+    for names in (inventory.files, inventory.links):
+        for name in names:
+            packages, found, below = name.partition("/site-packages/")
+            if found:
+                known.setdefault(packages + "/site-packages", {"__pycache__"}).add(below.partition("/")[0])
+    if not known:
+        return []
+    folder = min(known, key=len)  # the outermost one; another is some package's own
+    added = sorted(set(os.listdir(generation.path / folder)) - known[folder])
+    return [Finding(f"{folder}/{name}", "is no part of this generation") for name in added]
 
 
 def _find_other_python(generation: Generation) -> str:

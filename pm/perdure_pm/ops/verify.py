@@ -20,6 +20,7 @@ from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import find_modules, read_commands, read_entries
 from perdure_pm.ops.health import choose_checks, choose_main
 from perdure_pm.ops.wanted import Wanted
+from perdure_pm.store.inventory import Inventory, find_added, find_time_changes
 from perdure_pm.store.layout import environment_python, environment_scripts
 
 HEALTH_SECONDS = 120.0
@@ -27,11 +28,32 @@ IMPORT_FAILED = 97
 """The probe's exit code when an import failed."""
 
 
-def verify(context: Context, config: HomeConfig, wanted: Wanted, identity: str, commands: list[str]) -> None:
+def verify(
+    context: Context,
+    config: HomeConfig,
+    wanted: Wanted,
+    identity: str,
+    commands: list[str],
+    inventory: Inventory | None,
+) -> tuple[str, ...]:
     """Import every declared plugin and start the host, in one process of the generation's own interpreter.
 
     The contents were checked while it was built. A version call is no health check: the host loads its plugins here.
     What a plugin without entry points holds is imported in a process before that one, where it cannot change the start.
+
+    Args:
+        context: the world.
+        config: what is configured of the host.
+        wanted: what the generation is for.
+        identity: the generation.
+        commands: the host's commands.
+        inventory: what was built; None where the generation was sealed before.
+
+    Returns:
+        What a person should know: that the host writes beside its own code, which it cannot in a generation.
+
+    Raises:
+        HealthCheckFailed: it does not start, or changed what was installed.
     """
     environment = context.layout.generation(identity) / "venv"
     release = wanted.release
@@ -52,7 +74,7 @@ def verify(context: Context, config: HomeConfig, wanted: Wanted, identity: str, 
             command = [*program, *check.arguments]
             code, output = _probe(context, identity, [*hosts, *entries], [], command)
             if code in check.accepted:
-                return
+                return () if inventory is None else _undo_writes(context, release.name, environment, inventory)
             if "Traceback (most recent call last)" in output or code == IMPORT_FAILED:
                 break  # no usage error: another question would hide it
     raise HealthCheckFailed(
@@ -61,6 +83,25 @@ def verify(context: Context, config: HomeConfig, wanted: Wanted, identity: str, 
         hint="where the command is asked wrongly: perdure-pm config set host.health ARGUMENTS",
         context={"output": output[-4000:]},
     )
+
+
+def _undo_writes(context: Context, name: str, environment: Path, inventory: Inventory) -> tuple[str, ...]:
+    """Have the environment as it was built, and return where the host wrote into it when it was started."""
+    changed = find_time_changes(environment, inventory)
+    if changed:
+        raise HealthCheckFailed(
+            f"{name} changes its own files when it starts, so they would not be what was installed: {changed[0]}",
+            hint="where another command of it does not: perdure-pm config set host.health ARGUMENTS",
+            context={"changed": changed},
+        )
+    added = find_added(environment, inventory)
+    for path in added:
+        context.filesystem.remove_tree(environment / path)
+    if not added:
+        return ()
+    said = f"{name} wrote {added[0]} beside its own code when it was tried; it cannot there, a generation is read-only"
+    way = "by its own settings or by a variable (perdure-pm host init SOURCE --env NAME=VALUE)"
+    return (f"{said}: have it write elsewhere, {way}",)
 
 
 def _plugin_entries(config: HomeConfig, wanted: Wanted, environment: Path) -> list[dict[str, str | None]]:

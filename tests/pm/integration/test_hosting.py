@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from perdure_pm.model.errors import (
 )
 from perdure_pm.model.network import Network
 from perdure_pm.ops.context import Outcome
+from perdure_pm.ops.soundness import find_damage
 from tests.pm.bench import Bench
 from tests.pm.fake_host import Workshop, prepare_home
 from tests.pm.wheels import write_sdist, write_wheel
@@ -321,6 +323,97 @@ def test_a_host_that_needs_what_has_no_wheel_is_locked_once_that_may_be_built(th
     assert "raw" in {package["name"] for package in there.current.record["packages"]}
 
 
+KINDS = """
+import importlib.resources, json, kinds_space.part, kinds_native._json, sys, pathlib
+def main():
+    print(json.dumps([
+        importlib.resources.files("kinds_data").joinpath("table.txt").read_text(),
+        kinds_space.part.here,
+        kinds_native._json.__file__.endswith(".so"),
+        pathlib.Path(sys.prefix, "share", "kinds", "page.html").read_text(),
+    ]))
+"""
+
+
+@pytest.mark.platforms("linux")
+@pytest.mark.proves("pm-host-kinds")
+def test_compiled_modules_data_files_namespaces_and_commands_of_both_kinds(there: Bench, wheels: Path) -> None:
+    """One host with a compiled module, data in and outside of its package, and a namespace that its plugin shares."""
+    import _json  # of the standard library; any compiled module does
+
+    compiled = Path(_json.__file__)
+    more = {
+        "kinds_data/__init__.py": "",
+        "kinds_data/table.txt": "a table",
+        "kinds_space/part.py": "here = 'of the host'\n",
+        f"kinds_native/{compiled.name}": compiled.read_bytes(),
+        "kinds-1.0.data/data/share/kinds/page.html": "<p>",
+    }
+    entries = "[console_scripts]\nkinds = kinds:main\n[gui_scripts]\nkinds-window = kinds:main\n"
+    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}-cp{sys.version_info[0]}{sys.version_info[1]}-linux_x86_64"
+    write_wheel(wheels, "kinds", "1.0", source=KINDS, entries=entries, more=more, tag=tag)
+    space = {"kinds_space/added.py": "import kinds_space.part\nplugin = kinds_space.part.here\n"}
+    write_wheel(wheels, "kinds-added", "1.0", source="", entries="", more=space)
+    init(there, "kinds")
+    there.call("install")
+    expected = ["a table", "of the host", True, "<p>"]
+    assert says(there, "kinds") == expected
+    assert says(there, "kinds-window") == expected
+    there.add("kinds-added")
+    assert says(there, "kinds") == expected
+    python = there.current.environment / "bin" / "python"
+    ended = subprocess.run(
+        [python, "-I", "-c", "import kinds_space.added as a; print(a.plugin)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout == "of the host\n"
+    there.call("rollback")
+    assert says(there, "kinds") == expected
+
+
+@pytest.mark.proves("pm-host-writes-beside-itself")
+def test_a_host_that_writes_into_its_own_package_is_told_of_and_fails_in_words_of_its_own(
+    there: Bench, wheels: Path
+) -> None:
+    source = (
+        "import os, pathlib\n"
+        "def main():\n"
+        "    place = pathlib.Path(os.environ.get('PLACE') or pathlib.Path(__file__).parent)\n"
+        "    place.joinpath('cache.db').write_text('x')\n    print('{}')\n"
+    )
+    write_wheel(wheels, "scribe", "1.0", source=source, entries="[console_scripts]\nscribe = scribe:main\n")
+    init(there, "scribe")
+    outcome = there.call("install")
+    (said,) = [text for text in outcome.obligations if "scribe wrote" in text]
+    assert "cache.db" in said
+    assert "--env" in said
+    assert list(there.current.environment.rglob("cache.db")) == []
+
+    command = [str(there.layout.bin / "scribe")]
+    if os.geteuid() != 0:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": os.defpath})
+        assert ended.returncode != 0
+        assert "Permission denied" in ended.stderr
+    state = there.layout.home / "state"
+    state.mkdir()
+    init(there, "scribe", environment={"PLACE": str(state)})
+    assert there.call("install").status == "noop"
+    assert says(there, "scribe") == {}
+    assert (state / "cache.db").is_file()
+
+
+def test_a_host_that_changes_its_own_files_is_not_selected(there: Bench, wheels: Path) -> None:
+    source = "import pathlib\ndef main(): pathlib.Path(__file__).with_name('data.txt').write_text('more')\n"
+    entries = "[console_scripts]\nmolt = molt:main\n"
+    write_wheel(wheels, "molt", "1.0", source=source, entries=entries, more={"molt/data.txt": "x"})
+    init(there, "molt")
+    with pytest.raises(HealthCheckFailed, match=r"data\.txt"):
+        there.call("install")
+    assert not (there.layout.bin / "molt").exists()
+
+
 @pytest.mark.proves("pm-host-check-apart")
 def test_a_check_opens_nothing_of_the_person_and_leaves_nothing(there: Bench, wheels: Path) -> None:
     source = (
@@ -434,6 +527,25 @@ def test_pip_is_answered_in_the_generation(there: Bench) -> None:
     ended = subprocess.run([python, "-I", "-m", "pip", "install", "hat"], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert f"{there.layout.bin / 'perdure-pm'} plugin add hat" in ended.stderr
+
+
+@pytest.mark.proves("pm-host-stranger-seen")
+def test_what_an_installer_added_to_a_generation_is_seen_and_gone_after_the_next_install(there: Bench) -> None:
+    """As root the file modes do not hold, and `PIP_CONFIG_FILE=/dev/null` gets past the refusal of pip."""
+    init(there, "guest")
+    there.call("install")
+    before = there.current.identity
+    package = next(there.current.environment.glob("lib/python*/site-packages"))
+    package.chmod(0o755)
+    (package / "hat").mkdir()
+    (package / "hat" / "__init__.py").write_text("plugin = 'added'\n", encoding="utf-8")
+    (package / "hat-1.0.dist-info").mkdir()
+    (package / "hat-1.0.dist-info" / "entry_points.txt").write_text("[guest]\nhat = hat:plugin\n", encoding="utf-8")
+    assert find_damage(there.layout, there.current).endswith("is no part of this generation")
+    assert there.call("install").status == "ok"
+    assert there.current.identity != before
+    assert find_damage(there.layout, there.current) == ""
+    assert says(there)["plugins"] == {}
 
 
 def test_a_source_without_a_wheel_is_named_with_what_allows_a_build() -> None:
