@@ -1,7 +1,7 @@
 """Applications that nobody here wrote, hosted for real: one home each, everything from an index.
 
-Two hosts are tried in every run, quickly; all of them in every way with --slow, and with --regenerate-docs each one then
-writes its row of docs/reference/hosts.md.
+Two hosts are tried in every run, quickly; all of them in every way with --slow, and with --regenerate-docs each one
+then writes its row of docs/reference/hosts.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.system.machine import Answer, Installation, copy_home, differences, f
 from tests.system.real_hosts import HOSTS, Question, RealHost, Try
 
 QUICK = ("datasette", "flake8")
-"""What is tried in every run: a server with plugins that it loads itself, and a host with checkers in other processes."""
+"""What is tried in every run: a server that loads its plugins itself, and a host whose plugins run in processes."""
 PAGE = "docs/reference/hosts.md"
 SERVER_SECONDS = 60.0
 PLUGINS = Question(page="/-/plugins.json")
