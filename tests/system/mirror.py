@@ -121,6 +121,7 @@ def serve_mirror(
     tampered: str = "",
     broken: bool = False,
     context: ssl.SSLContext | None = None,
+    uploaded: Mapping[str, str] | None = None,
 ) -> Mirror:
     """Serve ``simple/`` and ``wheels/`` below `root`.
 
@@ -130,6 +131,7 @@ def serve_mirror(
         tampered: the start of the names of files that are changed on the way.
         broken: whether those are no archives any more; else they are archives that hold the same files.
         context: serve https.
+        uploaded: when files were uploaded, by their names; in JSON only (PEP 700). It may change while they are served.
     """
     asked: list[str] = []
 
@@ -156,10 +158,15 @@ def serve_mirror(
                 return
             base = f"{'https' if context else 'http'}://{self.headers['Host']}"
             files = [
-                {"filename": name, "url": f"{base}/wheels/{name}", "hashes": {"sha256": digest}}
+                {
+                    "filename": name,
+                    "url": f"{base}/wheels/{name}",
+                    "hashes": {"sha256": digest},
+                    **({"upload-time": uploaded[name]} if uploaded and name in uploaded else {}),
+                }
                 for name, digest in re.findall(r'href="[^"]*/([^"/#]+)#sha256=([0-9a-f]+)"', text)
             ]
-            page = {"meta": {"api-version": "1.0"}, "name": folder.name, "files": files}
+            page = {"meta": {"api-version": "1.1" if uploaded else "1.0"}, "name": folder.name, "files": files}
             self._answer(200, PAGE, json.dumps(page).encode())
 
         def _answer(self, status: int, kind: str, body: bytes) -> None:

@@ -19,6 +19,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,6 +39,18 @@ PAGE_BYTES = 64 << 20
 PAGE_SECONDS = 120.0
 SLOW_SECONDS, SLOW_BYTES = 60.0, 60 << 10
 """A transfer that brings less in so long never ends: at a kilobyte a second an interpreter takes a day."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of an index, as it was served."""
+
+    place: str
+    """Its address, after redirections."""
+    is_json: bool
+    cached: str
+    """What the server says of keeping it (Cache-Control)."""
+    body: bytes
 
 
 def fetch(
@@ -103,8 +116,7 @@ def find_on_index(package: str, file_name: str, network: Network) -> str:
         ArtefactMissing: the mirror does not offer it.
         NetworkUnreachable: the mirror could not be reached.
     """
-    base = f"{(network.index_url or '').rstrip('/')}/{package}/"
-    page = base + "index.html" if base.startswith("file:") else base
+    page = page_address(network.index_url or "", package)
     base, links = _retried(lambda: _read_page(page, network))
     if file_name not in links:
         index = public_address(network.index_url or "")
@@ -114,6 +126,12 @@ def find_on_index(package: str, file_name: str, network: Network) -> str:
             context={"file": file_name, "index": index},
         )
     return str(urllib.parse.urljoin(base, links[file_name])).partition("#")[0]
+
+
+def page_address(index: str, package: str) -> str:
+    """Return the address of an index's page of a project."""
+    base = f"{index.rstrip('/')}/{package}/"
+    return base + "index.html" if base.startswith("file:") else base
 
 
 def _retried(action: Callable[[], Answer]) -> Answer:
@@ -128,14 +146,30 @@ def _retried(action: Callable[[], Answer]) -> Answer:
     return action()
 
 
-def _read_page(page: str, network: Network) -> tuple[str, dict[str, str]]:
-    """Return where an index's page really lies, and the addresses on it by file name."""
+def read_page(page: str, network: Network) -> Page:
+    """Return an index's page of a project, in whichever of its forms the index has (PEP 503 or 691).
+
+    Raises:
+        ArtefactMissing: there is none.
+        NetworkUnreachable: it could not be reached.
+    """
     with _explained(page):
         request = _request(page, network)
     request.add_header("Accept", "application/vnd.pypi.simple.v1+json, text/html;q=0.5")
     with _explained(page), _opener(network).open(request, timeout=TIMEOUT_SECONDS) as answer:
-        is_json = answer.headers.get_content_type().endswith("json")
-        return answer.geturl(), _read_links(_read_all(answer, page), is_json=is_json)
+        return Page(
+            place=answer.geturl(),
+            is_json=answer.headers.get_content_type().endswith("json"),
+            cached=answer.headers.get("Cache-Control", ""),
+            body=_read_all(answer, page),
+        )
+
+
+def _read_page(page: str, network: Network) -> tuple[str, dict[str, str]]:
+    """Return where an index's page really lies, and the addresses on it by file name."""
+    with _explained(page):
+        found = read_page(page, network)
+        return found.place, _read_links(found.body, is_json=found.is_json)
 
 
 def _read_all(answer: http.client.HTTPResponse, page: str) -> bytes:

@@ -27,6 +27,7 @@ from perdure_pm.model.errors import (
     NoSpace,
     PerdureError,
 )
+from perdure_pm.model.lock_view import with_cutoff, without_cutoff
 from perdure_pm.model.network import CREDENTIALS_HINT, NETWORK_HINT, Network, public_address
 from perdure_pm.store.layout import Layout, environment_python
 
@@ -194,6 +195,7 @@ class Uv:
         python: Path,
         *,
         exclude_newer: str | None = None,
+        exempt: Sequence[str] = (),
         from_cache: bool = False,
         final_only: bool = False,
         builds: Sequence[str] | None = (),
@@ -201,8 +203,10 @@ class Uv:
     ) -> None:
         """Have the generated project at `project` locked; versions in a lock that is already there stay if they fit.
 
-        Those of the distributions `renew` are looked up anew all the same.
-        No source is built to learn what it needs but those of the distributions `builds`; None stands for all.
+        Those of the distributions `renew` are looked up anew all the same. With `exclude_newer` (a time in RFC 3339) no
+        file counts that was uploaded later, except of the distributions `exempt`; the lock that comes of it does not
+        say so, else the next resolution would not take its versions over. No source is built to learn what it needs but
+        those of the distributions `builds`; None stands for all.
 
         With `from_cache` no index is asked, which is right where every version is one that was resolved before. With
         `final_only` a pre-release is taken only where a requirement names one; without it also where there is no other.
@@ -212,7 +216,13 @@ class Uv:
         """
         arguments: list[str | Path] = ["lock", "--project", project, "--python", python, *self._index_arguments()]
         arguments += ["--prerelease", "explicit" if final_only else "if-necessary-or-explicit"]
-        arguments += [] if exclude_newer is None else ["--exclude-newer", exclude_newer]
+        lock = project / "uv.lock"
+        if exclude_newer is not None:
+            arguments += ["--exclude-newer", exclude_newer]
+            if lock.is_file():  # one with another cutoff would not be read at all
+                lock.write_text(with_cutoff(lock.read_text(encoding="utf-8"), exclude_newer, exempt), encoding="utf-8")
+        for name in exempt:
+            arguments += ["--exclude-newer-package", f"{name}=false"]
         arguments += ["--offline"] if from_cache and self.network.fetches else []
         for name in renew:
             arguments += ["--upgrade-package", name]
@@ -221,6 +231,8 @@ class Uv:
         for name in builds or ():
             arguments += ["--no-binary-package", name]
         self._uv(arguments, "resolving")
+        if exclude_newer is not None:
+            lock.write_text(without_cutoff(lock.read_text(encoding="utf-8")), encoding="utf-8")
 
     def check_lock(self, project: Path, python: Path) -> None:
         """Return when the lock of `project` is what its pyproject.toml resolves to; raise BuildFailed otherwise."""

@@ -96,6 +96,7 @@ def parse_seconds(text: str | None) -> int | None:
 def show_install(data: Mapping[str, Any], status: str) -> str:
     """Return the words of a result."""
     from perdure_pm.cli.generations import show_packages
+    from perdure_pm.cli.screening import show_screening
 
     plan = data.get("plan") or {}
     host = plan.get("host") or {}
@@ -105,7 +106,9 @@ def show_install(data: Mapping[str, Any], status: str) -> str:
     changes = columns(show_packages(plan.get("packages", [])))
     if data.get("dry_run"):
         steps = "\n".join(f"  {number}. {step}" for number, step in enumerate(plan.get("steps", []), 1))
-        return f"would install {what}, in these steps:\n{steps}" + (f"\n\n{changes}" if changes else "")
+        told = [f"would install {what}, in these steps:\n{steps}", changes, show_screening(plan.get("screening"))]
+        return "\n\n".join(part for part in told if part)
     again = " again" if data.get("reused") else ""
     said = f"{what} is installed in generation {data.get('generation')}{again}"
-    return said + (f"\n\n{changes}" if changes and plan.get("from") else "")
+    told = [said, changes if plan.get("from") else "", show_screening(plan.get("screening"))]
+    return "\n\n".join(part for part in told if part)

@@ -64,14 +64,18 @@ class Clash:
     def summary(self) -> str:
         """Return one sentence: what cannot be installed, and why."""
         names = " and ".join(self.plugins) if len(self.plugins) < 4 else ", ".join(self.plugins)
+        return f"{names} cannot be installed with {self.host} {self.host_version}: {self.why() or 'they do not fit'}"
+
+    def why(self) -> str:
+        """Return the chains and what they run into; nothing where that could not be learned."""
         why = ", ".join(f"{step}" for chain in self.chains for step in chain)
         if self.contested == self.host:
-            why += f", and the host is {self.host} {self.host_version}"
-        elif self.locked is not None:
-            why += f", and {self.host} {self.host_version} locked {self.contested} {self.locked}"
-        elif self.contested is not None and len(self.chains) > 1:
-            why += f": no {self.contested} is both"
-        return f"{names} cannot be installed with {self.host} {self.host_version}: {why or 'they do not fit'}"
+            return f"{why}, and the host is {self.host} {self.host_version}"
+        if self.locked is not None:
+            return f"{why}, and {self.host} {self.host_version} locked {self.contested} {self.locked}"
+        if self.contested is not None and len(self.chains) > 1:
+            return f"{why}: no {self.contested} is both"
+        return why
 
     def lines(self) -> list[str]:
         """Return what a person reads below the summary."""

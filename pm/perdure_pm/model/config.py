@@ -10,7 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
+from perdure_pm.model.admission import (
+    BUILD_POLICIES,
+    EXCEPTION_FORM,
+    MOST_DAYS,
+    QUARANTINE_DAYS,
+    Admission,
+    parse_exemption,
+)
 from perdure_pm.model.errors import ConfigInvalid, UsageFault
 from perdure_pm.model.identity import is_distribution_name, normalise_distribution
 from perdure_pm.model.requirement import find_entry_problem, find_requirement_problem, requirement_name
@@ -20,7 +29,7 @@ SCHEMA = 1
 Place = tuple[str | int, ...]
 """Keys and indices from the top of a document to a value."""
 
-Typed = bool | str | list[str]
+Typed = bool | str | int | list[str]
 """What a key can be set to."""
 
 
@@ -31,17 +40,19 @@ class Key:
     name: str
     """Dotted."""
     kind: str
-    """boolean, text, url, path, place (a path or a URL), distribution, requirement, names, requirements or plugins
-    (lists), variables (a mapping) or schema."""
+    """boolean, text, url, path, place (a path or a URL), distribution, requirement, choice, days, names, requirements,
+    plugins or exceptions (lists), variables (a mapping) or schema."""
     meaning: str
-    default: bool | str | None = None
+    default: bool | str | int | None = None
+    choices: tuple[str, ...] = ()
+    """What a choice may be."""
 
     @property
     def place(self) -> Place:
         return tuple(self.name.split("."))
 
 
-LISTS = {"names": "name", "requirements": "requirement", "plugins": "plugin"}
+LISTS = {"names": "name", "requirements": "requirement", "plugins": "plugin", "exceptions": "exception"}
 """Kinds of lists → what each entry is."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -78,6 +89,29 @@ HOME_KEYS: tuple[Key, ...] = (
         name="install.build-with-host",
         kind="names",
         meaning="what may be built from source, with the host where its build can import it",
+    ),
+    Key(
+        name="install.build-policy",
+        kind="choice",
+        choices=BUILD_POLICIES,
+        meaning="whether anything else may be built from source: ask (nobody there: refused), allow or never",
+        default=BUILD_POLICIES[0],
+    ),
+    Key(
+        name="install.direct-urls",
+        kind="names",
+        meaning="what a plugin may require from an address instead of an index",
+    ),
+    Key(
+        name="install.quarantine",
+        kind="days",
+        meaning="how many days ago what is installed from an index must have been uploaded; 0 for no quarantine",
+        default=QUARANTINE_DAYS,
+    ),
+    Key(
+        name="install.quarantine-exceptions",
+        kind="exceptions",
+        meaning=f"versions of plugins that are let through the quarantine, each as `{EXCEPTION_FORM}`",
     ),
     Key(name="network.index-url", kind="place", meaning="the package index to use instead of the default one"),
     Key(name="network.proxy", kind="url", meaning="the proxy for http and https"),
@@ -156,13 +190,18 @@ class HomeConfig:
     host_health: str | None = None
     host_environment: Mapping[str, str] = field(default_factory=dict)
     lazy: bool = True
-    build: tuple[str, ...] = ()
-    """Normalised names of what may be built from source."""
     build_with_host: tuple[str, ...] = ()
-    """Those of them whose build needs the host."""
-    values: Mapping[str, bool | str | None] = field(default_factory=dict)
+    """Normalised names of what is built from source with the host beside its own tools."""
+    admission: Admission = field(default_factory=Admission)
+    """By which rules what an index offers is let in."""
+    values: Mapping[str, Typed | None] = field(default_factory=dict)
     """Every key by its dotted name, as model.settings.resolve takes it; only keys that the file has."""
     warnings: tuple[Fault, ...] = ()
+
+    @property
+    def build(self) -> tuple[str, ...]:
+        """Normalised names of what may be built from source."""
+        return self.admission.build
 
     @property
     def names_host(self) -> bool:
@@ -187,7 +226,9 @@ def parse_home_config(document: Document) -> HomeConfig:
         ConfigInvalid: it has faults, all of which are named.
     """
     found, warnings = _parse(document, HOME_KEYS)
-    values = {name: value for name, value in found.items() if value is None or isinstance(value, (bool, str))}
+    values: dict[str, Typed | None] = {
+        name: value for name, value in found.items() if value is None or isinstance(value, (bool, str, int, list))
+    }
     name, checkout, lazy = values.get("host.name"), values.get("host.checkout"), values.get("install.lazy", True)
     environment = found.get("host.environment")
     return HomeConfig(
@@ -202,15 +243,26 @@ def parse_home_config(document: Document) -> HomeConfig:
         host_health=_text(found.get("host.health")),
         host_environment=dict(environment) if isinstance(environment, dict) else {},
         lazy=lazy is True,
-        build=tuple(sorted({*_names(found.get("install.build")), *_names(found.get("install.build-with-host"))})),
-        build_with_host=tuple(sorted(_names(found.get("install.build-with-host")))),
+        build_with_host=_names(found.get("install.build-with-host")),
+        admission=_admission(found),
         values=values,
         warnings=warnings,
     )
 
 
-def _names(value: object) -> set[str]:
-    return {normalise_distribution(name) for name in _texts(value)}
+def _admission(found: Mapping[str, object]) -> Admission:
+    days = found.get("install.quarantine")
+    return Admission(
+        build_policy=_text(found.get("install.build-policy")) or BUILD_POLICIES[0],
+        build=tuple(sorted({*_names(found.get("install.build")), *_names(found.get("install.build-with-host"))})),
+        direct_urls=_names(found.get("install.direct-urls")),
+        quarantine=timedelta(days=days if isinstance(days, int) else QUARANTINE_DAYS),
+        exemptions=tuple(parse_exemption(text) for text in _texts(found.get("install.quarantine-exceptions"))),
+    )
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(sorted(normalise_distribution(name) for name in _texts(value)))
 
 
 def _text(value: object) -> str | None:
@@ -242,6 +294,8 @@ def parse_typed(key: Key, text: str) -> Typed:
     value: Typed = text
     if key.kind == "boolean":
         value = {"true": True, "false": False}.get(text, text)
+    elif key.kind == "days":
+        value = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else text
     elif key.kind in LISTS:
         value = [entry.strip(" ,") for entry in _BETWEEN.split(text) if entry.strip(" ,")]
     problems = [message for _, message in _find_problems(key, value, key.place)]
@@ -352,9 +406,19 @@ def _find_problems(key: Key, value: object, place: Place) -> Iterator[tuple[Plac
     elif key.kind == "variables":
         yield from _find_variable_problems(value, place)
     elif value is not None:
-        message = _find_text_problem(key.kind, value)
+        message = _find_plain_problem(key, value)
         if message:
             yield place, message
+
+
+def _find_plain_problem(key: Key, value: object) -> str | None:
+    if key.kind == "days":
+        fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_DAYS
+        return None if fits else f"must be a whole number of days from 0 to {MOST_DAYS}, is {describe(value)}"
+    if key.kind == "choice":
+        choices = f"{', '.join(key.choices[:-1])} or {key.choices[-1]}"
+        return None if value in key.choices else f"must be {choices}, is {describe(value)}"
+    return _find_text_problem(key.kind, value)
 
 
 def _find_list_problems(value: object, place: Place, kind: str) -> Iterator[tuple[Place, str]]:
@@ -368,8 +432,12 @@ def _find_list_problems(value: object, place: Place, kind: str) -> Iterator[tupl
         message = _find_text_problem(kind, entry)
         if message:
             yield (*place, index), message
-        elif (first := seen.setdefault(requirement_name(str(entry)), index)) != index:
+        elif (first := seen.setdefault(_name_of(str(entry), kind), index)) != index:
             yield (*place, index), f"names {entry} again, which is {dotted((*place, first))}"
+
+
+def _name_of(entry: str, kind: str) -> str:
+    return parse_exemption(entry).name if kind == "exception" else requirement_name(entry)
 
 
 def _find_variable_problems(value: object, place: Place) -> Iterator[tuple[Place, str]]:
@@ -397,6 +465,11 @@ def _find_text_problem(kind: str, value: object) -> str | None:
         return find_requirement_problem(value)
     if kind == "plugin":
         return find_entry_problem(value)
+    if kind == "exception":
+        try:
+            parse_exemption(value)
+        except UsageFault as fault:
+            return fault.summary
     if kind == "url" and "://" not in value:
         return f"must be a URL with its scheme, such as http://, is {describe(value)}"
     return None

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perdure_pm.model.errors import IntegrityFault, PlatformUnsupported
 
 _ARTEFACT = re.compile(
     r'\{ url = "(?P<url>[^"]+)", hash = "sha256:(?P<sha256>[0-9a-f]{64})"(?:, size = (?P<size>\d+))?'
+)
+
+_CUTOFF = re.compile(
+    r'^exclude-newer = "[^"]*"\n|^\[options\.exclude-newer-package\]\n(?:[^\[\n].*\n)*\n?', re.MULTILINE
 )
 
 
@@ -70,6 +75,34 @@ def parse_local_sources(lock: str) -> list[str]:
     """
     found = re.findall(r'^source = \{ (?:directory|editable) = ("(?:[^"\\]|\\.)*") \}$', lock, re.MULTILINE)
     return [str(json.loads(text)) for text in found]
+
+
+def parse_registry(lock: str) -> str | None:
+    """Return the address of the index that a uv.lock has its packages from; None where it names none."""
+    found = re.search(r'^source = \{ registry = "(https?://[^"]+)" \}$', lock, re.MULTILINE)
+    return found[1] if found else None
+
+
+def with_cutoff(lock: str, moment: str, exempt: Sequence[str]) -> str:
+    """Return a lock that says of itself that nothing newer than `moment` counted: uv reads no other for that question.
+
+    Args:
+        lock: a uv.lock without a cutoff.
+        moment: in RFC 3339.
+        exempt: the distributions that may be newer.
+    """
+    line = f'exclude-newer = "{moment}"\n'
+    if "\n[options]\n" in lock:
+        lock = lock.replace("\n[options]\n", f"\n[options]\n{line}", 1)
+    else:
+        lock = lock.replace("[[package]]\n", f"[options]\n{line}\n[[package]]\n", 1)
+    table = "".join(f"{json.dumps(name)} = false\n" for name in exempt)
+    return lock.replace("[[package]]\n", f"[options.exclude-newer-package]\n{table}\n[[package]]\n", 1)
+
+
+def without_cutoff(lock: str) -> str:
+    """Return a lock without its cutoff, which would keep the next resolution from taking its versions over."""
+    return _CUTOFF.sub("", lock)
 
 
 def choose_wheel(tool: LockedTool, system: str, machine: str) -> Artefact:

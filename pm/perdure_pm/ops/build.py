@@ -95,7 +95,7 @@ def build_environment(
     base: Path | None = None,
     known: KnownFiles | None = None,
     lease: bool = False,
-    build: Collection[str] = (),
+    build: Collection[str] | None = (),
 ) -> Inventory:
     """Have a complete, compiled environment at `environment`, its contents checked against every RECORD.
 
@@ -111,7 +111,7 @@ def build_environment(
         base: an environment whose byte code is carried over where the sources are the same files.
         known: files whose hash is known already, by inode.
         lease: whether each process that starts in it is to hold its generation.
-        build: normalised names of what may be built from source where there is no wheel of it.
+        build: normalised names of what may be built from source where there is no wheel of it; None for everything.
 
     Returns:
         The inventory of the environment.
@@ -123,7 +123,9 @@ def build_environment(
     listing = environment.with_name("requirements.txt")
     filesystem.write_durable(listing, text.encode())
     findings: list[Finding] = []
-    prebuilt = [name for name in split_requirements(requirements) if name not in build] if build else None
+    prebuilt: list[str] | None = [] if build is None else None
+    if build:
+        prebuilt = [name for name in split_requirements(requirements) if name not in build]
     for _attempt in (1, 2):
         uv.make_environment(environment, python)
         uv.install(environment, listing, prebuilt=prebuilt)

@@ -63,7 +63,7 @@ def build_candidate(
         base=None if current is None else current.environment,
         known=known,
         lease=True,
-        build=config.build,
+        build=config.admission.builds,
     )
     _require_packages(wanted, resolution, path / "venv")
     filesystem.write_durable(path / "uv.lock", resolution.lock.encode())
@@ -145,6 +145,7 @@ def seal_candidate(
         "manifests": boot["manifests"],
         "requirements": resolution.requirements,
         "lock": resolution.lock,
+        "screening": resolution.screening,
         "wheels": [
             {
                 "file": wheel.path.name,

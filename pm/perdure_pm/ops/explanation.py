@@ -24,7 +24,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from perdure_pm.model.clash import Clash, Step, WayOut
-from perdure_pm.model.errors import ConflictRefused, PerdureError
+from perdure_pm.model.errors import BuildRefused, ConflictRefused, PerdureError
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.conflict import BudgetSpent, Counted, find_smallest
@@ -61,7 +61,46 @@ def explain(
     """
     if not is_unsolvable(failure):
         return failure  # uv was killed, or broke, or nothing could be reached: it never came to an answer
-    return _Inquiry(ground=ground, requirements=tuple(requirements), failure=failure, there=tuple(there)).answer()
+    inquiry = _Inquiry(ground=ground, requirements=tuple(requirements), failure=failure, there=tuple(there))
+    try:
+        clash = inquiry.answer(with_ways=True)
+    except PerdureError as error:
+        return error
+    return ConflictRefused(
+        clash.summary(),
+        hint=clash.hint() or f"leave out {clash.plugins[0]}",
+        context={
+            "requirements": list(requirements),
+            "clash": clash.to_json(),
+            "lines": clash.lines(),
+            "uv": said_by_uv(failure),
+        },
+    )
+
+
+def why_not(ground: Ground, chosen: Mapping[str, str], requirements: Sequence[str], name: str, version: str) -> str:
+    """Return why a plugin is not resolved to that version beside the others, in words; nothing where nobody knows.
+
+    Args:
+        ground: of the resolution.
+        chosen: name → version of what it came to.
+        requirements: the plugins.
+        name: one of them, normalised.
+        version: the one that it could have.
+    """
+    versions = {**chosen, name: version}
+    wanted = tuple(_pinned(text, versions.get(requirement_name(text))) for text in requirements)
+    try:
+        ground.try_lock(wanted)
+    except BuildRefused as failure:
+        return f"{failure.context.get('package')} has no wheel, and its source may not be built (install.build)"
+    except PerdureError as failure:
+        inquiry = _Inquiry(ground=ground, requirements=wanted, failure=failure, there=())
+        try:
+            return inquiry.answer(with_ways=False).why() if is_unsolvable(failure) else ""
+        except PerdureError:
+            return ""
+    return f"{name} {version} would fit, and the resolver chose otherwise"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,31 +112,20 @@ class _Inquiry:
     trials: int = 0
     begun: float = field(default_factory=time.monotonic)
 
-    def answer(self) -> PerdureError:
-        try:
-            self._locked((), needed=True)
-        except PerdureError as error:
-            return error  # the host alone does not resolve: it is not the plugins
+    def answer(self, *, with_ways: bool) -> Clash:
+        """Return what clashes.
+
+        Raises:
+            PerdureError: it is no conflict: this is what it is.
+        """
+        self._locked((), needed=True)  # where the host alone does not resolve, it is not the plugins
         fits = Counted(self._fits, MAX_TRIALS)
         suspects = mentioned(self.requirements, said_by_uv(self.failure))
-        try:
-            clash, smallest = find_smallest(self.requirements, fits, suspects)
-            alone: dict[str, Locked] = {}
-            for text in clash:  # whatever it costs: without it, it may be no conflict at all
-                alone[text] = self._locked((text,), bind=False, needed=True)
-        except PerdureError as error:
-            return error  # nothing could be reached any more, or one of them does not exist
-        explained = self._describe(clash, alone, smallest=smallest)
-        return ConflictRefused(
-            explained.summary(),
-            hint=explained.hint() or f"leave out {clash[0]}",
-            context={
-                "requirements": list(self.requirements),
-                "clash": explained.to_json(),
-                "lines": explained.lines(),
-                "uv": said_by_uv(self.failure),
-            },
-        )
+        clash, smallest = find_smallest(self.requirements, fits, suspects)
+        alone: dict[str, Locked] = {}
+        for text in clash:  # whatever it costs: one that does not exist clashes with nothing
+            alone[text] = self._locked((text,), bind=False, needed=True)
+        return self._describe(clash, alone, smallest=smallest, with_ways=with_ways)
 
     # what is tried
 
@@ -126,11 +154,13 @@ class _Inquiry:
 
     # what is said
 
-    def _describe(self, clash: tuple[str, ...], alone: Mapping[str, Locked], *, smallest: bool) -> Clash:
+    def _describe(
+        self, clash: tuple[str, ...], alone: Mapping[str, Locked], *, smallest: bool, with_ways: bool
+    ) -> Clash:
         release = self.ground.release
         locked = {name: versions for name, versions in host_versions(release).items() if versions}
         contested, chains = self._find_chains(alone, locked)
-        ways, not_tried = self._find_ways(clash)
+        ways, not_tried = self._find_ways(clash) if with_ways else ((), ())
         return Clash(
             host=release.name,
             host_version=release.version,
@@ -184,10 +214,9 @@ class _Inquiry:
         try:
             self._locked(tuple(names), constraints=constraints)
         except PerdureError as error:
-            # There, a need is told as the version that it was pinned to: then only the first refusal knows better.
+            # uv tells a need as those of the versions that it admits: of what was pinned, that one, which says nothing.
             told = parse_needs(said_by_uv(error))
-            pinned = {pair for pair, wanted in told.items() if wanted == f"=={pins.get(pair[1])}"}
-            return {pair: first.get(pair, "") if pair in pinned else wanted for pair, wanted in told.items()}
+            return {pair: "" if wanted == f"=={pins.get(pair[1])}" else wanted for pair, wanted in told.items()}
         except BudgetSpent:
             pass
         return first
@@ -196,7 +225,11 @@ class _Inquiry:
         """Return the ways out that were tried, those that fit first, and what was not tried."""
         release = self.ground.release
         plans: list[tuple[str, Callable[[], WayOut | None]]] = [
-            *((f"another version of {requirement_name(text)}", partial(self._other_version, text)) for text in clash),
+            *(
+                (f"another version of {requirement_name(text)}", partial(self._other_version, text))
+                for text in clash
+                if text not in self.ground.sources
+            ),
             (f"a newer {release.name}", self._newer_host),
             *((f"leaving out {requirement_name(text)}", partial(self._without, text)) for text in clash),
             (f"any version of {release.name}", self._any_host),
@@ -211,7 +244,7 @@ class _Inquiry:
                 continue
             if way is not None and all(way.what != other.what for other in ways):
                 ways.append(way)
-        if self.ground.builds is not None and "no usable wheels" in said_by_uv(self.failure):
+        if self.ground.rules.builds is not None and "no usable wheels" in said_by_uv(self.failure):
             not_tried.append("versions that have no wheel: building their source is not allowed (install.build)")
         return tuple(sorted(ways, key=lambda way: not way.fits)), tuple(not_tried)
 
@@ -283,6 +316,16 @@ class _Inquiry:
         fits = not rest or self._fits(rest)
         command = f"perdure-pm plugin remove {name}" if text in self.there else None
         return WayOut(what=f"leaving out {name}", command=command if fits else None, fits=fits)
+
+
+def _pinned(text: str, version: str | None) -> str:
+    """Return a requirement for that version alone, extras and markers kept; as it is where there is no version."""
+    requirement = Requirement(text)
+    if version is None:
+        return text
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    marker = f" ; {requirement.marker}" if requirement.marker else ""
+    return f"{requirement.name}{extras}=={version}{marker}"
 
 
 def mentioned(requirements: Sequence[str], said: str) -> list[str]:

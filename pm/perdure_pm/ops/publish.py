@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.admission import Admission
 from perdure_pm.model.errors import BuildFailed, ConfigChanged, LazyInstallRefused, NoSpace, PerdureError
 from perdure_pm.ops.builds import name_what_to_allow, with_host_in_builds
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_commands, seal_candidate
@@ -51,6 +52,7 @@ from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, 
 from perdure_pm.ops.release import with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.runtime import choose_interpreter
+from perdure_pm.ops.screening import make_screen
 from perdure_pm.ops.sitting_out import find_python_misfit, refuse_misfit
 from perdure_pm.ops.soundness import ensure_read_only
 from perdure_pm.ops.sources import asked_before, needs_resolution, was_resolved, with_seen, with_snapshots
@@ -133,7 +135,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     require_space(context, current)
     uv = make_uv(context)
     interpreter = interpreter or choose_interpreter(layout, uv, reporter, context.environ, context.python)
-    release = release or build_release(context, uv, source, interpreter, intent.home.build)
+    release = release or build_release(context, uv, source, interpreter, intent.home.admission.builds)
     wanted = with_seen(context, want(release, intent, change, interpreter, known), intent, current)
     release = with_extras(uv, layout, release, wanted.extras, interpreter.path)
     uv = with_host_in_builds(uv, filesystem, layout, release, intent.home)
@@ -148,7 +150,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         if resolution is None
         else resolved_versions(wanted.wheels(), resolution, wanted.interpreter)
     )
-    plan = _plan(context, change, wanted, compare_packages(recorded_versions(current), versions), current)
+    plan = _plan(context, change, wanted, compare_packages(recorded_versions(current), versions), current, resolution)
     if current is not None and not plan["packages"] and answers(context, current, wanted):
         return _answer_noop(context, intent, change, wanted, current, notices)
     if context.dry_run:
@@ -273,7 +275,7 @@ def _resolve_what_fits(
         if sealed is not None:
             return wanted, sealed, None
         try:
-            resolution = _resolve(context, uv, wanted, None if change.upgrade else current, intent.home.build)
+            resolution = _resolve(context, uv, wanted, current, intent.home.admission, anew=change.upgrade)
         except PerdureError as failure:
             misfit = find_python_misfit(wanted.selection.entries, wanted.interpreter, said_by_uv(failure))
             if misfit is None:
@@ -286,7 +288,7 @@ def _resolve_what_fits(
 
 
 def _resolve(
-    context: Context, uv: Uv, wanted: Wanted, current: Generation | None, builds: tuple[str, ...] | None
+    context: Context, uv: Uv, wanted: Wanted, current: Generation | None, rules: Admission, *, anew: bool
 ) -> Resolution:
     """Return what is to be installed. Without plugins from an index, the host's own lock is the answer."""
     release = wanted.release
@@ -306,17 +308,19 @@ def _resolve(
             release=release,
             interpreter=wanted.interpreter,
             folder=scratch,
-            builds=builds,
+            rules=rules,
             sources=sources,
             renew=wanted.renew,
         )
+        seeding = None if anew else current
         return resolve(
             ground,
             asked,
+            make_screen(context, rules, recorded_versions(current)),
             # The versions that the plugins have stay where they still fit; the host's own lock binds in any case.
-            seed=None if current is None else current.path / "uv.lock",
-            seeded=() if current is None or wanted.renew else asked_before(current.record),
-            from_cache=current is not None and not wanted.renew and was_resolved(wanted, current.record),
+            seed=None if seeding is None else seeding.path / "uv.lock",
+            seeded=() if seeding is None or wanted.renew else asked_before(seeding.record),
+            from_cache=seeding is not None and not wanted.renew and was_resolved(wanted, seeding.record),
         )
     finally:
         context.filesystem.remove_tree(scratch)
@@ -328,6 +332,7 @@ def _plan(
     wanted: Wanted,
     packages: list[dict[str, str | None]],
     current: Generation | None,
+    resolution: Resolution | None,
 ) -> dict[str, Any]:
     """Return what publishing would do, as printable data."""
     return {
@@ -341,5 +346,6 @@ def _plan(
         "sit_outs": [sit_out.to_json() for sit_out in wanted.sit_outs],
         "interpreter": wanted.interpreter.to_json(),
         "packages": packages,
+        "screening": None if resolution is None else resolution.screening,
         "steps": ["build", "verify", "start the host", "seal", "select"],
     }

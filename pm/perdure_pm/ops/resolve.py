@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from perdure_pm.model.errors import (
     ArtefactMissing,
@@ -22,8 +23,23 @@ from perdure_pm.model.errors import (
     NetworkUnreachable,
     PerdureError,
 )
+from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.build import add_wheelhouse_hashes, split_requirements
 from perdure_pm.ops.release import OWN_PREFIX, Release
+from perdure_pm.ops.screening import (
+    Aged,
+    Screen,
+    Screening,
+    Watch,
+    exact_pins,
+    find_behind,
+    find_fresh,
+    held_back,
+    read_ages,
+    refuse_behind,
+    refuse_fresh,
+    spared_exceptions,
+)
 from perdure_pm.ops.trials import Ground, is_unsolvable, pinned_versions
 
 
@@ -35,11 +51,14 @@ class Resolution:
     """Pinned and hashed, in the form that uv installs from."""
     lock: str
     """The text of the uv.lock that says so."""
+    screening: Mapping[str, Any] | None = None
+    """What was found about the ages and the newest releases of what is installed from an index, as plans show it."""
 
 
 def resolve(
     ground: Ground,
     requirements: Sequence[str],
+    screen: Screen,
     *,
     seed: Path | None = None,
     seeded: Collection[str] = (),
@@ -50,18 +69,23 @@ def resolve(
     Args:
         ground: the host, whose lock binds, and what is asked of whom; its folder gets `pyproject.toml` and `uv.lock`.
         requirements: the plugins: those from an index as the profile lists them, those with an address by name.
+        screen: what the answer is looked at with.
         seed: an earlier answer, whose versions of plugins stay where they still fit.
         seeded: the requirements that the earlier answer was for.
         from_cache: whether it was for all of these, and more: then no index is needed.
 
     Raises:
-        ConflictRefused: the plugins do not fit the host's lock, or each other; nothing was built.
+        ConflictRefused: the plugins do not fit the host's lock, or each other, or only in disguise; nothing was built.
+        QuarantineRefused, DirectUrlRefused, BuildRefused: a rule of the home is in the way.
         NetworkUnreachable, ArtefactMissing: nothing could be learned.
     """
     uv, release = ground.uv, ground.release
     project = ground.pose(ground.folder, requirements)
     if seed is not None and seed.is_file():
         ground.filesystem.copy_file(seed, project / "uv.lock")
+    pins = exact_pins(requirements)
+    new = {requirement_name(text) for text in requirements if text not in seeded and text not in ground.sources}
+    watch = Watch(screen, new - pins.keys())
     try:
         _lock(ground, project, from_cache=seed is not None and from_cache)
     except PerdureError as failure:
@@ -70,16 +94,92 @@ def resolve(
         from perdure_pm.ops.explanation import explain  # only here: what fits needs no explanation
 
         raise explain(ground, requirements, failure, there=seeded) from failure
+    locked = split_requirements(release.requirements)
+    found = _keep_quarantine(ground, project, requirements, screen, locked, seed)
+    _refuse_disguises(ground, project, requirements, screen, locked, watch, found)
     python = ground.interpreter.path
     exported = split_requirements(add_wheelhouse_hashes(uv.export(project, python), uv.network.wheelhouse))
-    locked = split_requirements(release.requirements)
     _require_law(exported, locked)
     added = {name: block for name, block in exported.items() if name not in locked}
     _refuse_own_names(added, release, requirements)
     return Resolution(
         requirements=release.requirements + "".join(added[name] for name in sorted(added)),
         lock=(project / "uv.lock").read_text(encoding="utf-8"),
+        screening=found.to_json(),
     )
+
+
+def _keep_quarantine(
+    ground: Ground,
+    project: Path,
+    requirements: Sequence[str],
+    screen: Screen,
+    locked: Collection[str],
+    seed: Path | None,
+) -> Screening:
+    """Have nothing in the project's lock that is too new, by resolving again where there is, and say what was found."""
+    ages = _read_ages(project)
+    added = [aged for aged in ages if aged.name not in locked]
+    exceptions, warnings = spared_exceptions(screen, requirements, locked, ages)
+    found = Screening(days=screen.rules.quarantine.days, exceptions=exceptions, warnings=warnings)
+    spared = {exemption.name for exemption in exceptions}
+    fresh = find_fresh(added, screen, spared)
+    if fresh and screen.cutoff is not None:
+        # The seed again, not the answer: uv would take an answer with the same cutoff as it is.
+        ground.filesystem.remove_tree(project / "uv.lock")
+        if seed is not None and seed.is_file():
+            ground.filesystem.copy_file(seed, project / "uv.lock")
+        stays = {aged.name for aged in added if screen.installed.get(aged.name) == aged.version}
+        undated = {aged.name for aged in ages if aged.newest is None}
+        try:
+            ground.uv.lock(
+                project,
+                ground.interpreter.path,
+                exclude_newer=screen.cutoff.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                exempt=sorted({*locked, *spared, *stays, *undated}),
+                builds=ground.rules.builds,
+                renew=ground.renew,
+            )
+        except PerdureError as failure:
+            if not is_unsolvable(failure):
+                raise
+            raise refuse_fresh(fresh, screen, requirements, warnings) from failure
+        added = [aged for aged in _read_ages(project) if aged.name not in locked]
+        still = find_fresh(added, screen, spared)
+        if still:
+            raise refuse_fresh(still, screen, requirements, warnings)
+        taken = {aged.name: aged.version for aged in added}
+        found.held = [held_back(aged, taken.get(aged.name)) for aged in fresh]
+    found.unknown = sorted({aged.name for aged in added if aged.newest is None}) if found.days else []
+    return found
+
+
+def _refuse_disguises(
+    ground: Ground,
+    project: Path,
+    requirements: Sequence[str],
+    screen: Screen,
+    locked: Collection[str],
+    watch: Watch,
+    found: Screening,
+) -> None:
+    """Note in `found` which plugins are behind their newest release, and why; refuse those that are too far behind."""
+    ages = _read_ages(project)
+    behind = find_behind(requirements, ages, locked, watch, screen, ground.interpreter.version, found)
+    if not behind:
+        return
+    from perdure_pm.ops.explanation import why_not  # only here: what is up to date needs no explanation
+
+    chosen = {aged.name: aged.version for aged in ages}
+    found.behind = [
+        replace(one, why=why_not(ground, chosen, requirements, one.name, one.newest.version)) for one in behind
+    ]
+    if any(one.far for one in found.behind):
+        raise refuse_behind(found.behind, requirements)
+
+
+def _read_ages(project: Path) -> list[Aged]:
+    return read_ages((project / "uv.lock").read_text(encoding="utf-8"))
 
 
 def _refuse_own_names(added: Collection[str], release: Release, requirements: Sequence[str]) -> None:
@@ -98,9 +198,9 @@ def _lock(ground: Ground, project: Path, *, from_cache: bool) -> None:
     uv, python = ground.uv, ground.interpreter.path
     if from_cache:
         with contextlib.suppress(BuildFailed, ArtefactMissing, NetworkUnreachable):
-            uv.lock(project, python, from_cache=True, builds=ground.builds)
+            uv.lock(project, python, from_cache=True, builds=ground.rules.builds)
             return
-    uv.lock(project, python, builds=ground.builds, renew=ground.renew)
+    uv.lock(project, python, builds=ground.rules.builds, renew=ground.renew)
 
 
 def _require_law(exported: Mapping[str, str], locked: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from perdure_pm import ports
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.admission import Admission
 from perdure_pm.model.errors import PerdureError
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.ops.build import Wheel, split_requirements
@@ -37,8 +38,8 @@ class Ground:
     interpreter: Interpreter
     folder: Path
     """An existing directory of this resolution's own."""
-    builds: tuple[str, ...] | None = ()
-    """Normalised names of what may be built from source; None for everything."""
+    rules: Admission = field(default_factory=Admission)
+    """By which rules what an index offers is let in."""
     sources: Mapping[str, Wheel] = field(default_factory=dict)
     """The wheels of plugins with an address, by the requirement that asks for each: its name with extras."""
     renew: tuple[str, ...] = ()
@@ -89,7 +90,7 @@ class Ground:
         self.filesystem.remove_tree(trial)
         self.filesystem.make_directories(trial)
         self.pose(trial, requirements, bind=bind, hosts=hosts, constraints=constraints)
-        self.uv.lock(trial, self.interpreter.path, builds=self.builds)
+        self.uv.lock(trial, self.interpreter.path, builds=self.rules.builds)
         import tomllib  # only here: what fits at once needs no trial
 
         return Locked(tomllib.loads((trial / "uv.lock").read_text(encoding="utf-8")))

@@ -108,14 +108,16 @@ def _plugin_entries(config: HomeConfig, wanted: Wanted, environment: Path) -> li
     """Return the entries of the selected plugins, each with the other host that it may be for."""
     groups = config.host_plugin_groups
     names = wanted.selection.names()
+    # A host with a bundle is one of ours: the one group that is read then is its own, whatever the host's name.
+    own = bool(wanted.release.plugins)
     return [
         {
             "name": entry.name,
             "entry": entry.value,
             "distribution": entry.distribution,
-            "other_host": entry.other_host(wanted.release.name, groups),
+            "other_host": None if own else entry.other_host(wanted.release.name, groups),
         }
-        for entry in read_entries(environment, names, own=bool(wanted.release.plugins), groups=groups)
+        for entry in read_entries(environment, names, own=own, groups=groups)
     ]
 
 

@@ -62,6 +62,11 @@ class Layout:
         return self.home / "cache"
 
     @property
+    def offers(self) -> Path:
+        """What an index said of a distribution's releases, for as long as it lets that be kept."""
+        return self.home / "cache" / "offers"
+
+    @property
     def scratch(self) -> Path:
         """Temporary files of PM and of what it starts: on the home's filesystem, emptied under the mutex."""
         return self.home / "cache" / "tmp"

@@ -340,6 +340,8 @@ def _flow(place: Sequence[str], value: Typed) -> str:
 def _scalar(value: Typed, style: str | None = None) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
     if isinstance(value, list):
         return "[" + ", ".join(_scalar(entry) for entry in value) + "]"
     if style == "'" and value.isprintable():

@@ -30,6 +30,10 @@ host.environment          -                default
 host.checkout             -                default
 install.lazy              true             default
 install.build             -                default
+install.build-policy      ask              default
+install.direct-urls       -                default
+install.quarantine        7                default
+install.quarantine-exceptions  -           default
 network.index-url         -                default
 network.proxy             -                default
 network.certificate       -                default
