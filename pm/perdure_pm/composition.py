@@ -57,6 +57,7 @@ OPERATIONS: dict[str, Operation] = {
     "plugin-enable": Operation("switching:enable_plugins", mutating=True),
     "plugin-remove": Operation("plugins:remove_plugins", mutating=True),
     "plugin-update": Operation("plugins:update_plugins", mutating=True),
+    "repair": Operation("repair:repair", mutating=True),
     "rollback": Operation("rollback:rollback", mutating=True),
     "collect": Operation("collect:collect", mutating=True),
     "trial-judge": Operation("trial:judge_start", mutating=True),

@@ -63,6 +63,7 @@ OPERATION_NAMES: tuple[str, ...] = (
     "plugin-enable",
     "plugin-remove",
     "plugin-update",
+    "repair",
     "rollback",
     "self-rebuild",
     "trial-judge",

@@ -26,6 +26,7 @@ OPERATIONS: dict[tuple[str, ...], str] = {
     ("plan",): "install",
     ("plugin", "add"): "plugin-add",
     ("plugin", "remove"): "plugin-remove",
+    ("repair",): "repair",
     ("rollback",): "rollback",
     ("upgrade",): "upgrade",
 }

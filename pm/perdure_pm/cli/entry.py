@@ -45,6 +45,8 @@ VERBS: dict[str, str] = {
     "upgrade": "install:upgrade",
     "plugin": "plugins:plugin",
     "host": "host:host",
+    "doctor": "mending:doctor",
+    "repair": "mending:repair",
     "rollback": "generations:rollback",
     "confirm": "generations:confirm",
     "history": "generations:history",

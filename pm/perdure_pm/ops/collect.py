@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +31,7 @@ from perdure_pm.store.history import find_previous, load_history
 from perdure_pm.store.labels import load_labels
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import list_profiles, load_pointer, refuse_links
+from perdure_pm.store.records import list_kept_records, load_kept_record
 from perdure_pm.store.trial import find_ways_back, load_trial
 
 
@@ -51,7 +52,7 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         generations, damaged = list_generations(layout)
         kept = plan_collection(layout, generations, now=context.clock(), newest=newest)
         going = [name for name, reasons in kept.items() if not reasons]
-        half_built = list_unsealed(layout)
+        half_built = _find_unsealed(layout)
         data: dict[str, Any] = {
             "removed": going,
             "half_built": half_built,
@@ -66,6 +67,7 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         for name in [*going, *half_built]:
             context.reporter.progress("collect", f"removing {name}")
             left += _discard(context, layout.generation(name))
+        _collect_records(context, staying)
         data["releases"] = _collect_releases(context, left)
         data["plugins"] = _collect_plugins(context, left)
         data["runtimes"] = _collect_runtimes(context, left)
@@ -141,6 +143,12 @@ def plan_collection(
     )
 
 
+def _find_unsealed(layout: Layout) -> list[str]:
+    """Return what was never sealed, or was found damaged, but for that from which a process still runs."""
+    used = find_users(layout)
+    return [name for name in list_unsealed(layout) if name not in used and not is_leased(layout.generation(name))]
+
+
 def _built(generation: Generation) -> datetime:
     try:
         return datetime.strptime(generation.record["created"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
@@ -204,13 +212,27 @@ def _members(layout: Layout, folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
+def _collect_records(context: Context, staying: Collection[str]) -> None:
+    """Remove the copies of records whose generation is gone, but for what a profile runs or ran last."""
+    layout = context.layout
+    needed = set(staying)
+    for profile in list_profiles(layout):
+        needed.update(filter(None, [load_pointer(layout, profile)]))
+        needed.update(entry.generation for entry in load_history(layout, profile)[-1:])
+    for identity in list_kept_records(layout):
+        if identity not in needed:
+            context.filesystem.remove_tree(layout.kept_record(identity))
+
+
 def _collect_releases(context: Context, left: list[str]) -> list[str]:
-    """Remove the releases that no generation names."""
+    """Remove the releases that no generation names, nor the record that one which is gone can be rebuilt from."""
     layout = context.layout
     generations, damaged = list_generations(layout)
     if damaged:
         return []  # what a damaged record needs cannot be told
-    needed = {str(generation.record["host"]["release"]) for generation in generations}
+    kept = [load_kept_record(layout, identity) for identity in list_kept_records(layout)]
+    records = [*(generation.record for generation in generations), *(record for record in kept if record is not None)]
+    needed = {str(record["host"]["release"]) for record in records}
     gone = []
     for path in _members(layout, layout.releases):
         if path.name not in needed:
@@ -224,7 +246,9 @@ def _collect_plugins(context: Context, left: list[str]) -> list[str]:
     generations, damaged = list_generations(context.layout)
     if damaged:
         return []  # what a damaged record needs cannot be told
-    needed = {digest for generation in generations for digest in find_recorded(generation.record).values()}
+    kept = (load_kept_record(context.layout, identity) for identity in list_kept_records(context.layout))
+    records = [*(generation.record for generation in generations), *kept]
+    needed = {digest for record in records for digest in find_recorded(record).values()}
     gone = []
     for path in _members(context.layout, context.layout.plugins):
         if path.name not in needed:

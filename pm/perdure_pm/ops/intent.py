@@ -10,19 +10,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from perdure_pm.model.choice import Choice, follow_generation
 from perdure_pm.model.config import SCHEMA, HomeConfig, find_key, parse_home_config, parse_profile_config
 from perdure_pm.model.errors import ConfigChanged, IntegrityFault
 from perdure_pm.ops.context import Context
-from perdure_pm.store.config import ConfigFile, load_file, plan_change, save_text, with_text
+from perdure_pm.ops.host_lock import read_source
+from perdure_pm.store.config import ConfigFile, is_lazy, load_file, plan_change, save_text, with_text
 from perdure_pm.store.history import find_choice, load_history
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer, read_plain
-from perdure_pm.store.policy import mirror_policy
+from perdure_pm.store.policy import ABSENT, mirror_policy
 
 MAX_BYTES = 2 << 20
 
@@ -129,6 +131,43 @@ def finish_pending(context: Context) -> tuple[str, ...]:
         notices = (f"{said}, and the next install publishes what it says",)
     context.filesystem.remove_tree(path)
     return notices
+
+
+def restore_lost(context: Context, record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Have a configuration file that somebody deleted say again what runs, and return a sentence for each.
+
+    A profile without its file would want the host's bundle and nothing else, and a home without its own would not know
+    where its host comes from: what a person installed would silently become less. What is there is left alone.
+    """
+    layout, notices = context.layout, []
+    profile_file = load_file(layout, layout.profile_config(context.profile))
+    if profile_file.digest == ABSENT:
+        known = find_choice(load_history(layout, context.profile), str(record["id"]))
+        choice = Choice(plugins=tuple(record.get("selection", ())))
+        if known is not None:
+            choice = Choice(plugins=known[0], disabled=known[1])
+        empty = Intent(home_file=profile_file, profile_file=profile_file, home=HomeConfig(), plugins=None)
+        notices.append(_restore(context, profile_file, plan_choice(empty, choice), record))
+    home_file = load_file(layout, layout.config)
+    if home_file.digest == ABSENT:
+        host = record["host"]
+        extras = list(record["inputs"].get("extras", ()))
+        values = {"host.name": str(host["name"]), **read_source(str(host["source"])), "host.extras": extras}
+        planned = with_text(home_file, f"schema: {SCHEMA}\n")
+        for name, value in values.items():
+            if value:
+                key, in_profile = find_key(name)
+                planned = with_text(planned, plan_change(planned, key, value, in_profile=in_profile))
+        notices.append(_restore(context, home_file, planned.text, record))
+        written = load_file(layout, layout.config)
+        mirror_policy(context.filesystem, layout, lazy=is_lazy(written), config_digest=written.digest)
+    return tuple(notices)
+
+
+def _restore(context: Context, file: ConfigFile, text: str, record: Mapping[str, Any]) -> str:
+    with contextlib.suppress(ConfigChanged):  # written by somebody in this very moment
+        save_text(context.filesystem, file, text)
+    return f"{file.document.file} was gone; it says again what {record['id']} runs"
 
 
 def write_host(context: Context, intent: Intent, name: str, checkout: Path | None, extras: Sequence[str] = ()) -> None:

@@ -72,6 +72,29 @@ def write_start(filesystem: ports.Filesystem, folder: Path) -> None:
     filesystem.copy_file(Path(__file__).resolve().parent.parent / "launcher" / "start.py", folder / "start.py")
 
 
+def find_launcher_faults(layout: Layout, commands: list[str]) -> list[str]:
+    """Return what is wrong with PM's launcher and those of the host's commands, one sentence each."""
+    faults = []
+    for name in ("perdure-pm", *commands):
+        path = _place(layout, name)
+        text = _template("pm" if name == "perdure-pm" else "host").replace("@COMMAND@", name)
+        # What stands between is what config.yaml sets, which may be changing now.
+        before, _, after = text.partition(f"@ENVIRONMENT@{_line_end()}")
+        try:
+            found = path.read_bytes().decode("utf-8", "replace")
+        except FileNotFoundError:
+            faults.append(f"the launcher {path} is missing")
+            continue
+        except OSError as error:
+            faults.append(f"the launcher {path} cannot be read: {error.strerror or error}")
+            continue
+        if not found.startswith(before) or not found.endswith(after):
+            faults.append(f"the launcher {path} is not what PM writes")
+        elif sys.platform != "win32" and not os.access(path, os.X_OK):
+            faults.append(f"the launcher {path} is not executable")
+    return faults
+
+
 def _settings(environment: Mapping[str, str]) -> str:
     """Return the lines of a launcher that set variables."""
     if sys.platform == "win32":

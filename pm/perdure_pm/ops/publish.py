@@ -63,6 +63,7 @@ from perdure_pm.ops.wanted import Change, Wanted, answers, find_base, find_seale
 from perdure_pm.store import history
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, current_generation, next_number
+from perdure_pm.store.records import keep_record
 from perdure_pm.store.sit_outs import load_sit_outs, save_sit_outs
 from perdure_pm.store.trial import Trial
 
@@ -202,6 +203,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     said = tidy(
         lambda: settle_trial(context),
         lambda: history.append_selection(filesystem, layout, context.profile, selection),
+        lambda: keep_record(filesystem, layout, identity),
         lambda: write_host_launchers(filesystem, layout, commands, intent.home.host_environment),
         lambda: finish_pending(context),
         lambda: save_sit_outs(filesystem, layout, context.profile, wanted.sit_outs),

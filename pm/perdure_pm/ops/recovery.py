@@ -15,12 +15,13 @@ from dataclasses import replace
 
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, PerdureError
 from perdure_pm.ops.context import Context
-from perdure_pm.ops.intent import finish_pending
+from perdure_pm.ops.intent import finish_pending, restore_lost
 from perdure_pm.ops.launchers import has_launcher, write_host_launchers
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, current_generation
 from perdure_pm.store.history import Selection, append_selection, load_history
 from perdure_pm.store.pointer import load_pointer, save_pointer
+from perdure_pm.store.records import keep_record
 from perdure_pm.store.trial import FORMAT as TRIAL_FORMAT
 from perdure_pm.store.trial import Trial, clear_trial, load_trial, put_on_top, save_trial
 
@@ -107,6 +108,7 @@ def recover(context: Context) -> Notices:
     notices = finish_pending(context)
     current = current_generation(layout, profile)
     if current is not None:
+        notices = (*notices, *restore_lost(context, current.record))
         follow_commands(context, current)
     return notices
 
@@ -125,13 +127,15 @@ def follow_commands(context: Context, generation: Generation) -> None:
 
 
 def _mend_history(context: Context) -> None:
-    """Have a line for the selection that a crash kept from the history.
+    """Have a line for the selection that a crash kept from the history, and a copy of its record.
 
-    Without it, a generation that was deselected a moment ago would not look young to a collection.
+    Without the line, a generation that was deselected a moment ago would not look young to a collection.
     """
     selected = _selected(context)
     known = load_history(context.layout, context.profile)
     last = known[-1].generation if known else None
+    if selected is not None:
+        keep_record(context.filesystem, context.layout, selected)
     if selected is not None and selected != last:
         line = Selection(at=context.clock(), generation=selected, before=last, operation=UNRECORDED)
         append_selection(context.filesystem, context.layout, context.profile, line)

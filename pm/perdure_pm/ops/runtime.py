@@ -276,9 +276,39 @@ def ensure_uv(
             wheel.unlink()
     filesystem.make_directories(binary.parent)
     filesystem.write_durable(binary, data, mode=0o555)
-    origin_text = json.dumps({"schema": SCHEMA, "wheel": artefact.sha256, "sha256": hash_file(binary)})
+    origin = {"schema": SCHEMA, "wheel": artefact.sha256, "sha256": hash_file(binary), "size": len(data)}
+    origin_text = json.dumps(origin)
     filesystem.write_durable(receipt, origin_text.encode())
     return binary
+
+
+def find_seed_problem(layout: Layout) -> str:
+    """Return what is wrong with the seed that rebuilds PM, or an empty string."""
+    try:
+        _inputs_without_python(layout, seed_source(layout))
+    except PerdureError as error:
+        return error.summary
+    return ""
+
+
+def find_uv_problem(layout: Layout, *, thorough: bool = False) -> str:
+    """Return what is wrong with the uv that the seed's lock names, by size or, when `thorough`, by its bytes."""
+    lock = seed_source(layout) / "pm" / "uv.lock"
+    binary = layout.uv(parse_locked_tool(lock.read_text(encoding="utf-8"), "uv").version)
+    try:
+        origin = json.loads(binary.with_name("origin.json").read_bytes())
+        size, digest = origin.get("size"), str(origin["sha256"])
+        if not os.access(binary, os.X_OK):
+            return f"{binary} is not an executable file"
+        if size is not None and binary.stat().st_size != size:
+            return f"{binary} has {binary.stat().st_size} bytes instead of {size}"
+        if thorough and hash_file(binary) != digest:
+            return f"{binary} has other contents than it was fetched with"
+    except FileNotFoundError as error:
+        return f"{error.filename} is missing"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"{binary} cannot be checked: {error}"
+    return ""
 
 
 def find_interpreter(layout: Layout, environ: Mapping[str, str], wanted: str | None) -> Interpreter | None:

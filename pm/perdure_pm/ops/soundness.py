@@ -1,14 +1,16 @@
 """Whether a sealed generation can be started as it is.
 
-Owns: the quick check that comes before a selection: sizes, links, packages that were
-added, and the interpreter with its version. Does not own:
-the deep one, nor any repair.
+Owns: the quick check that comes before a selection (sizes, links, packages that were added, and the interpreter with
+its version), and the whole list of what is wrong, by size or by every byte. Does not own: what is done about it
+(repair).
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
+from dataclasses import replace
 
 from perdure_pm.adapters.interpreter import ask_interpreter, is_library, running_interpreter
 from perdure_pm.model.errors import IntegrityFault, PerdureError
@@ -16,8 +18,18 @@ from perdure_pm.ops.build import bare_environment
 from perdure_pm.ops.launchers import read_library
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.generations import Generation, load_files
-from perdure_pm.store.inventory import Finding, Inventory, find_size_changes
+from perdure_pm.store.inventory import (
+    FILE_NAME,
+    Finding,
+    Inventory,
+    find_added,
+    find_content_changes,
+    find_owners,
+    find_size_changes,
+)
 from perdure_pm.store.layout import Layout
+
+STRANGE = "is no part of this generation"
 
 
 def find_damage(layout: Layout, generation: Generation) -> str:
@@ -27,14 +39,7 @@ def find_damage(layout: Layout, generation: Generation) -> str:
         findings = find_size_changes(generation.path, inventory) or _find_strangers(generation, inventory)
     except PerdureError as error:
         return error.summary
-    if findings:
-        return str(findings[0])
-    if not os.access(generation.python, os.X_OK):
-        return f"its interpreter {generation.python} does not run"
-    library = read_library(layout, generation.path)
-    if library is not None and not is_library(library):  # as its launcher has it, which does not start it then
-        return f"the standard library of its interpreter is gone ({library})"
-    return _find_other_python(generation)
+    return str(findings[0]) if findings else _find_interpreter_problem(layout, generation)
 
 
 def _find_strangers(generation: Generation, inventory: Inventory) -> list[Finding]:
@@ -49,7 +54,64 @@ def _find_strangers(generation: Generation, inventory: Inventory) -> list[Findin
         return []
     folder = min(known, key=len)  # the outermost one; another is some package's own
     added = sorted(set(os.listdir(generation.path / folder)) - known[folder])
-    return [Finding(f"{folder}/{name}", "is no part of this generation") for name in added]
+    return [Finding(f"{folder}/{name}", STRANGE) for name in added]
+
+
+def find_all_damage(
+    layout: Layout, generation: Generation, *, deep: bool, hashes: dict[tuple[int, int], str] | None = None
+) -> list[Finding]:
+    """Return everything that is wrong with a generation, each file with the distribution that it belongs to.
+
+    Args:
+        layout: the home.
+        generation: a sealed one.
+        deep: whether every byte is read, and not only every size.
+        hashes: see `store.inventory.find_content_changes`.
+    """
+    try:
+        inventory = load_files(layout, generation.identity)
+    except PerdureError as error:
+        return [Finding(FILE_NAME, error.summary)]
+    if deep:
+        findings = [
+            *find_content_changes(generation.path, inventory, hashes),
+            *(Finding(name, STRANGE) for name in find_added(generation.path, inventory) if _matters(name)),
+        ]
+    else:
+        findings = find_size_changes(generation.path, inventory) or _find_strangers(generation, inventory)
+    if findings:
+        owners = find_owners(generation.environment)
+        findings = [
+            replace(finding, distribution=_owner(owners, finding.path.removeprefix("venv/"))) for finding in findings
+        ]
+    problem = _find_interpreter_problem(layout, generation)
+    return [*findings, Finding("venv", problem)] if problem else findings
+
+
+def _owner(owners: Mapping[str, str], path: str) -> str:
+    """Return the distribution of a file; byte code is its module's, and a file of a dist-info names it itself."""
+    found = owners.get(path)
+    if found is None and "/__pycache__/" in path:
+        folder, _, name = path.rpartition("/__pycache__/")
+        found = owners.get(f"{folder}/{name.partition('.')[0]}.py")
+    if found is None:
+        found = next((part[: -len(".dist-info")] for part in path.split("/") if part.endswith(".dist-info")), "")
+    return found
+
+
+def _matters(name: str) -> bool:
+    """Return whether a file that nobody sealed changes what runs: byte code does not, without its source."""
+    return name.startswith("venv/") and not (name.endswith(".pyc") and "/__pycache__/" in name)
+
+
+def _find_interpreter_problem(layout: Layout, generation: Generation) -> str:
+    """Return what keeps a generation's interpreter from running it, or an empty string."""
+    if not os.access(generation.python, os.X_OK):
+        return f"its interpreter {os.path.realpath(generation.python)} is gone"
+    library = read_library(layout, generation.path)
+    if library is not None and not is_library(library):  # as its launcher has it, which does not start it then
+        return f"the standard library of its interpreter is gone ({library})"
+    return _find_other_python(generation)
 
 
 def _find_other_python(generation: Generation) -> str:

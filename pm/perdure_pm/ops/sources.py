@@ -7,6 +7,7 @@ Does not own: a single snapshot (snapshots), the rules of fitting (model.fit).
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,16 +16,17 @@ from typing import Any
 
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.choice import SitOut
-from perdure_pm.model.errors import ManifestInvalid, SourceUnusable
+from perdure_pm.model.errors import IntegrityFault, ManifestInvalid, SourceUnusable
 from perdure_pm.model.fit import Misfit, Surroundings, find_misfits, find_python_misfit
-from perdure_pm.model.manifest import Manifest
+from perdure_pm.model.manifest import Manifest, manifest_from_json
 from perdure_pm.model.requirement import parse_source
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.intent import Intent
-from perdure_pm.ops.selection import parse_selection
-from perdure_pm.ops.snapshots import Seen, Snapshot, ensure_snapshot, find_recorded, look
+from perdure_pm.ops.selection import Selection, parse_selection
+from perdure_pm.ops.snapshots import Seen, Snapshot, ensure_snapshot, find_recorded, load_snapshot, look
 from perdure_pm.ops.wanted import Wanted
 from perdure_pm.store.generations import Generation
+from perdure_pm.store.layout import Layout
 
 
 def with_seen(context: Context, wanted: Wanted, intent: Intent, current: Generation | None) -> Wanted:
@@ -115,6 +117,35 @@ def surroundings(wanted: Wanted) -> Surroundings:
         implementation=wanted.interpreter.implementation,
         plugins=versions,
     )
+
+
+def recorded_sources(
+    layout: Layout, selection: Selection, record: Mapping[str, Any]
+) -> tuple[tuple[Seen, ...], tuple[Snapshot, ...]]:
+    """Return the sources of a generation as its record has them, and their snapshots; where they lie now is not asked.
+
+    Raises:
+        IntegrityFault: the store has a snapshot no more, or not as it was; it is named, and no plugin is left out.
+    """
+    digests, manifests = find_recorded(record), record.get("manifests", {})
+    seen, snapshots = [], []
+    for source in selection.sources:
+        digest = digests.get(source.entry, "")
+        known = load_snapshot(layout, digest, source)
+        said = manifests.get(source.name)
+        manifest = known.manifest if known is not None else manifest_from_json(said) if said else None
+        item = Seen(source=source, digest=digest, manifest=manifest)
+        seen.append(item)
+        if item.external is not None:
+            continue
+        if known is None:
+            raise IntegrityFault(
+                f"the snapshot of the plugin {source.name} is gone from {layout.plugins}, or damaged",
+                hint=f"perdure-pm plugin add {shlex.quote(source.entry)}",
+                context={"plugin": source.name, "entry": source.entry, "digest": digest},
+            )
+        snapshots.append(known)
+    return tuple(seen), tuple(snapshots)
 
 
 def needs_resolution(wanted: Wanted) -> bool:

@@ -51,7 +51,7 @@ class Owned:
 # PM's runtime and the launchers last, so that the same command can be given again.
 OWNED: tuple[Owned, ...] = (
     Owned(folder="profiles/*", names="current|trial|pending|history\\.jsonl|sit-outs\\.json|crashes"),
-    Owned(folder="store", names=r"releases|plugins|packages|generations|trash|labels\.json"),
+    Owned(folder="store", names=r"releases|plugins|packages|generations|records|trash|labels\.json"),
     Owned(folder="test", names="pm|app"),
     Owned(folder="cache", names="uv|tmp"),
     Owned(folder="receipts", names=r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[0-9a-f]{8}\.json"),

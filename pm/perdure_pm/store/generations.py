@@ -26,6 +26,8 @@ from perdure_pm.store.reading import read_regular
 
 SCHEMA = 1
 MAX_BYTES = 16 << 20
+DAMAGED_RECORD = "record.damaged.json"
+"""What a repair calls the record of a generation that it found damaged."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def load_generation(layout: Layout, identity: str) -> Generation:
         raise damaged(layout.generations, f"{identity!r} is no generation's id")
     path = layout.generation(identity)
     data = _load_json(layout, path / "record.json")
-    problem = _find_record_problem(data, identity)
+    problem = find_record_problem(data, identity)
     if problem:
         raise damaged(path / "record.json", problem)
     return Generation(identity, path, data)
@@ -142,7 +144,7 @@ def list_generations(layout: Layout) -> tuple[list[Generation], list[Damaged]]:
 
 
 def list_unsealed(layout: Layout) -> list[str]:
-    """Return the ids of the candidates that were never sealed: what killed builds left."""
+    """Return the ids of what is not sealed: what killed builds left, and what a repair found damaged."""
     return [name for name in list_identities(layout) if not (layout.generation(name) / "record.json").exists()]
 
 
@@ -171,8 +173,9 @@ def find_generation(layout: Layout, wanted: str, labels: Mapping[str, str]) -> G
 
 
 def next_number(layout: Layout) -> int:
-    """Return a number that no generation of this home has, sealed or not, nor any that the trash holds."""
-    taken = [*list_identities(layout), *(name.partition(".")[0] for name in _names(layout.trash))]
+    """Return a number that no generation of this home has, sealed or not, in the trash, or gone with a record kept."""
+    beside = (name.partition(".")[0] for folder in (layout.trash, layout.records) for name in _names(folder))
+    taken = [*list_identities(layout), *beside]
     return 1 + max((parse_generation_number(name) or 0 for name in taken), default=0)
 
 
@@ -239,7 +242,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
 """Fields that hold text, of the objects in these fields."""
 
 
-def _find_record_problem(data: dict[str, Any], identity: str) -> str:
+def find_record_problem(data: dict[str, Any], identity: str) -> str:
     """Return what is wrong with a record, or an empty string."""
     if data.get("schema") != SCHEMA:
         return f"its schema is {data.get('schema')!r}, and this version of PM reads {SCHEMA}"

@@ -152,6 +152,14 @@ class Layout:
         return self.generations / identity
 
     @property
+    def records(self) -> Path:
+        """Copies of the records of generations that were committed."""
+        return self.store / "records"
+
+    def kept_record(self, identity: str) -> Path:
+        return self.records / f"{identity}.json"
+
+    @property
     def labels(self) -> Path:
         return self.store / "labels.json"
 

@@ -56,7 +56,7 @@ DAMAGES: dict[str, tuple[Callable[[Generation], object], str]] = {
     "a file is gone": (lambda it: (it.scripts / "hello").unlink(), "venv/bin/hello: is missing"),
     "a file is longer": (lambda it: (it.path / "boot.json").write_text("{}"), "boot.json: has 2 bytes instead of"),
     "a link is gone": (lambda it: it.python.unlink(), "venv/bin/python: is missing"),
-    "the link leads nowhere": (lambda it: os.replace(_dangling(it.path), it.python), "does not run"),
+    "the link leads nowhere": (lambda it: os.replace(_dangling(it.path), it.python), "is gone"),
     "the list is gone": (lambda it: (it.path / "files.json").unlink(), "files.json cannot be read"),
     "the list is none": (lambda it: (it.path / "files.json").write_text("[]"), "files.json cannot be read"),
     "the interpreter is an older one": (

@@ -1,0 +1,83 @@
+"""doctor and repair: what is wrong, and having it right again.
+
+Owns: the words. Does not own: examining (ops.doctor) or mending (ops.repair).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from perdure_pm.cli.options import Verb
+from perdure_pm.cli.render import Answer, true_hint
+from perdure_pm.cli.session import Session
+from perdure_pm.model.errors import EXIT_DONE, EXIT_FOUND_WORK
+
+SHOWN_FILES = 10
+"""How many files of one generation are named; --json names all of them."""
+
+
+@click.command(cls=Verb)
+@click.option("--deep", is_flag=True, help="Read every byte, of every generation and of PM itself.")
+@click.pass_obj
+def doctor(session: Session, deep: bool) -> Answer:
+    """Show everything that is wrong, and what mends it.
+
+    Nothing is changed. The exit code is 0 where all is well and 3 where something is not.
+    """
+    from perdure_pm.ops.doctor import examine
+
+    data = examine(session.layout, session.profile, deep=deep)
+    return Answer(
+        data=data,
+        text=_show_problems(data, session),
+        exit_code=EXIT_DONE if data["healthy"] else EXIT_FOUND_WORK,
+    )
+
+
+@click.command(cls=Verb, kind="building")
+@click.pass_obj
+def repair(session: Session) -> Answer:
+    """Have what is selected run again: rebuilt from its own record where it is damaged.
+
+    Configuration is not changed. Nothing happens where every byte is as it should be.
+    """
+    from perdure_pm.cli.remote import call
+
+    return call(session, "repair", {}, _show_repair)
+
+
+def _show_problems(data: Mapping[str, Any], session: Session) -> str:
+    checked = f"{data['checked']['files']} files of {data['checked']['generations']} generations looked at"
+    lines = []
+    for problem in data["problems"]:
+        lines.append(f"wrong: {problem['summary']}")
+        files = problem["files"]
+        lines += [
+            f"  {file['path']}{' of ' + file['distribution'] if file['distribution'] else ''}: {file['problem']}"
+            for file in files[:SHOWN_FILES]
+        ]
+        if len(files) > SHOWN_FILES:
+            lines.append(f"  and {len(files) - SHOWN_FILES} more: perdure-pm doctor --json names them")
+        lines.append(f"  try: {true_hint(problem['hint'], session)}")
+    lines += [f"left over: {leftover}" for leftover in data["leftovers"]]
+    if data["leftovers"]:
+        lines.append(f"  try: {true_hint('perdure-pm collect', session)}")
+    found = "nothing is wrong" if data["healthy"] else f"{len(data['problems'])} found wrong"
+    how = "every byte" if data["deep"] else "sizes"
+    return "\n".join([*lines, f"{found}; {checked} ({how})"])
+
+
+def _show_repair(data: Mapping[str, Any], status: str) -> str:
+    if status == "noop":
+        return "nothing is damaged"
+    if data.get("dry_run"):
+        return "\n".join(["would repair:", *(f"  {problem['summary']}" for problem in data["problems"])])
+    lines = [f"{done['profile']}: {done['from']} was rebuilt as {done['generation']}" for done in data["rebuilt"]]
+    lines += [f"{done['profile']}: {done['generation']} is selected again" for done in data["selected"]]
+    lines += [f"{done['profile']}: installed anew as {done['generation']}" for done in data["anew"]]
+    lines += [f"mended: {summary}" for summary in data["mended"]]
+    lines += [f"{identity} is damaged and will not be selected any more" for identity in data["retired"]]
+    return "\n".join(lines)

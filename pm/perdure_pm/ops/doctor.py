@@ -1,0 +1,293 @@
+"""Doctor: everything that is wrong with a home, each with its place and the command that mends it.
+
+Owns: which questions are asked, and in what words they are answered. Does not own: the answers (soundness, runtime,
+store), nor mending (repair). Keeps: doctor-answers-always: no mutex, no write, no network, and no exception, whatever
+lies in the home; a question that breaks is an answer too.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, NothingInstalled, PerdureError
+from perdure_pm.ops.launchers import find_launcher_faults
+from perdure_pm.ops.runtime import find_runtime_problem, find_seed_problem, find_uv_problem, load_runtime
+from perdure_pm.ops.soundness import find_all_damage
+from perdure_pm.store import receipts
+from perdure_pm.store.config import load_file
+from perdure_pm.store.generations import (
+    DAMAGED_RECORD,
+    Generation,
+    known_inventory,
+    list_generations,
+    list_unsealed,
+    load_current,
+)
+from perdure_pm.store.history import load_history
+from perdure_pm.store.home import check_home
+from perdure_pm.store.inventory import Finding
+from perdure_pm.store.labels import load_labels
+from perdure_pm.store.layout import Layout
+from perdure_pm.store.pointer import list_profiles, load_pointer
+from perdure_pm.store.trial import load_trial
+
+REPAIR = "perdure-pm repair"
+NEWEST_RECEIPTS = 50
+"""How many receipts a quick look reads."""
+SHOWN_OWNERS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong."""
+
+    code: str
+    """Stable, kebab-case."""
+    summary: str
+    """What, and where."""
+    hint: str
+    """What mends it: a command, or words where only a person can."""
+    profile: str | None = None
+    generation: str | None = None
+    findings: tuple[Finding, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that the command line's JSON holds."""
+        return {
+            "code": self.code,
+            "summary": self.summary,
+            "hint": self.hint,
+            "profile": self.profile,
+            "generation": self.generation,
+            "files": [
+                {"path": finding.path, "problem": finding.problem, "distribution": finding.distribution or None}
+                for finding in self.findings
+            ],
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class _Looking:
+    """How one examination looks, and how far it came."""
+
+    deep: bool
+    hashes: dict[tuple[int, int], str] = field(default_factory=dict)
+    generations: int = 0
+    files: int = 0
+
+
+def examine(layout: Layout, profile: str, *, deep: bool) -> dict[str, Any]:
+    """Return what is wrong with a home.
+
+    Args:
+        layout: the home.
+        profile: the profile that is looked at also where nothing of it is there.
+        deep: whether every byte is read, of every generation and of PM itself, and not only the sizes of what is
+            selected.
+
+    Returns:
+        ``healthy``; ``problems``; ``leftovers``: what a collection would remove and hurts nobody; ``checked``: how
+        many generations and files were looked at.
+    """
+    problems: list[Problem] = []
+    leftovers: list[str] = []
+    looking = _Looking(deep=deep)
+    profiles = sorted({*list_profiles(layout), profile})
+
+    def remains() -> Iterator[Problem]:
+        for name in list_unsealed(layout):
+            retired = (layout.generation(name) / DAMAGED_RECORD).exists()
+            leftovers.append(f"generation {name} {'was found damaged' if retired else 'was never finished'}")
+        if layout.trash.is_dir():
+            leftovers.extend(f"{path.name} waits in the trash" for path in sorted(layout.trash.iterdir()))
+        yield from ()
+
+    questions: tuple[Callable[[], Iterator[Problem]], ...] = (
+        lambda: _examine_home(layout),
+        lambda: _examine_configuration(layout, profiles),
+        lambda: _examine_own(layout, deep=deep),
+        lambda: _examine_generations(layout, profiles, profile, looking),
+        lambda: _examine_launchers(layout, profiles),
+        lambda: _examine_beside(layout, profiles, deep=deep),
+        remains,
+    )
+    for question in questions:
+        problems += _ask(question)
+    return {
+        "healthy": not problems,
+        "home": str(layout.home),
+        "deep": deep,
+        "problems": [problem.to_json() for problem in problems],
+        "leftovers": leftovers,
+        "checked": {"generations": looking.generations, "files": looking.files},
+    }
+
+
+def _ask(question: Callable[[], Iterator[Problem]]) -> list[Problem]:
+    """Return a question's answers; one that breaks is an answer, and those that came before it stand."""
+    found: list[Problem] = []
+    try:
+        found.extend(question())
+    except PerdureError as fault:
+        found.append(Problem(code=fault.code, summary=fault.summary, hint=fault.hint or REPAIR))
+    except OSError as error:
+        place = error.filename or "a file of the home"
+        found.append(
+            Problem(
+                code="unreadable",
+                summary=f"{place} cannot be read: {error.strerror or error}",
+                hint="give this user the right to read it, or remove it; then perdure-pm repair",
+            )
+        )
+    except Exception as error:  # noqa: BLE001 - doctor answers in every state; a defect of its own is told as one
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        found.append(
+            Problem(
+                code="internal",
+                summary=f"a check broke off ({type(error).__name__}: {error}, {os.path.basename(where.filename)}:"
+                f"{where.lineno})",
+                hint=REPAIR,
+            )
+        )
+    return found
+
+
+def _examine_home(layout: Layout) -> Iterator[Problem]:
+    try:
+        check_home(layout)
+    except PerdureError as fault:
+        yield Problem(code=fault.code, summary=fault.summary, hint=fault.hint or "choose another home with --home DIR")
+
+
+def _examine_configuration(layout: Layout, profiles: list[str]) -> Iterator[Problem]:
+    from perdure_pm.model.config import parse_home_config, parse_profile_config
+
+    runs = {name: identity for name in profiles if (identity := _pointer(layout, name)) is not None}
+    if runs and not os.path.lexists(layout.config):
+        yield Problem(code="configuration-missing", summary=f"{layout.config} is gone", hint=REPAIR)
+    yield from _faults_of(lambda: parse_home_config(load_file(layout, layout.config).document))
+    for name in profiles:
+        path = layout.profile_config(name)
+        if name in runs and not os.path.lexists(path):
+            yield Problem(code="configuration-missing", summary=f"{path} is gone", hint=REPAIR, profile=name)
+        yield from _faults_of(lambda path=path: parse_profile_config(load_file(layout, path).document))  # type: ignore[misc]
+
+
+def _pointer(layout: Layout, profile: str) -> str | None:
+    try:
+        return load_pointer(layout, profile)
+    except IntegrityFault:
+        return None
+
+
+def _faults_of(parse: Callable[[], object]) -> Iterator[Problem]:
+    try:
+        parse()
+    except ConfigInvalid as fault:
+        faults = fault.context.get("faults")
+        lines = [str(line) for line in faults] if isinstance(faults, (list, tuple)) else [fault.summary]
+        for line in lines:
+            yield Problem(code=fault.code, summary=line, hint=fault.hint or "correct it with an editor")
+
+
+def _examine_own(layout: Layout, *, deep: bool) -> Iterator[Problem]:
+    rebuild = "perdure-pm self rebuild"
+    runtime = load_runtime(layout)
+    if runtime is None:
+        yield Problem(code="runtime-missing", summary="no runtime of PM is selected in this home", hint=rebuild)
+    else:
+        problem = find_runtime_problem(runtime, thorough=deep)
+        if problem:
+            summary = f"PM's runtime {runtime.identity} is damaged: {problem}"
+            yield Problem(code="runtime-damaged", summary=summary, hint=rebuild)
+    problem = find_seed_problem(layout)
+    if problem:
+        yield Problem(code="seed-damaged", summary=problem, hint=f'python3 pm/bootstrap.py --home "{layout.home}" up')
+    else:
+        problem = find_uv_problem(layout, thorough=deep)
+        if problem:
+            yield Problem(code="uv-damaged", summary=problem, hint=REPAIR)
+
+
+def _examine_generations(layout: Layout, profiles: list[str], profile: str, looking: _Looking) -> Iterator[Problem]:
+    """Look at what each profile runs, and, where every byte is read, at every other sealed generation."""
+    selected: set[str] = set()
+    for name in profiles:
+        try:
+            current = load_current(layout, name)
+        except NothingInstalled as fault:
+            if load_history(layout, name):
+                summary = f"the profile {name} ran something, and nothing says any more what"
+                yield Problem(code="selection-damaged", summary=summary, hint=REPAIR, profile=name)
+            elif name == profile:
+                hint = fault.hint or "perdure-pm install"
+                yield Problem(code="nothing-installed", summary=fault.summary, hint=hint, profile=name)
+            continue
+        except IntegrityFault as fault:
+            yield Problem(code="selection-damaged", summary=fault.summary, hint=REPAIR, profile=name)
+            continue
+        if current.identity not in selected:
+            selected.add(current.identity)
+            yield from _examine_generation(layout, current, looking, name)
+    sealed, damaged = list_generations(layout)
+    for generation in sealed if looking.deep else ():
+        if generation.identity not in selected:
+            yield from _examine_generation(layout, generation, looking, None)
+    for broken in damaged:
+        summary = f"generation {broken.identity} cannot be used: {broken.reason}"
+        yield Problem(code="record-damaged", summary=summary, hint=REPAIR, generation=broken.identity)
+
+
+def _examine_generation(
+    layout: Layout, generation: Generation, looking: _Looking, profile: str | None
+) -> Iterator[Problem]:
+    findings = find_all_damage(layout, generation, deep=looking.deep, hashes=looking.hashes)
+    looking.generations += 1
+    looking.files += len(known_inventory(layout, generation).files)
+    if not findings:
+        return
+    names = sorted({finding.distribution for finding in findings if finding.distribution})
+    count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+    owners = f", in {', '.join(names[:SHOWN_OWNERS])}{' …' if len(names) > SHOWN_OWNERS else ''}" if names else ""
+    yield Problem(
+        code="generation-damaged",
+        summary=f"generation {generation.identity} is damaged: {count}{owners}; the first: {findings[0]}",
+        hint=REPAIR,
+        profile=profile,
+        generation=generation.identity,
+        findings=tuple(findings),
+    )
+
+
+def _examine_launchers(layout: Layout, profiles: list[str]) -> Iterator[Problem]:
+    commands: set[str] = set()
+    for name in profiles:
+        try:
+            commands.update(load_current(layout, name).record["host"]["commands"])
+        except (NothingInstalled, IntegrityFault):
+            continue
+    for fault in find_launcher_faults(layout, sorted(commands)):
+        yield Problem(code="launcher-damaged", summary=fault, hint=REPAIR)
+
+
+def _examine_beside(layout: Layout, profiles: list[str], *, deep: bool) -> Iterator[Problem]:
+    """Look at what is neither a generation nor PM: labels, trials, receipts."""
+    try:
+        load_labels(layout)
+    except IntegrityFault as fault:
+        yield Problem(code="labels-damaged", summary=fault.summary, hint=fault.hint or REPAIR)
+    for name in profiles:
+        try:
+            load_trial(layout, name)
+        except IntegrityFault as fault:
+            yield Problem(code="trial-damaged", summary=fault.summary, hint=REPAIR, profile=name)
+    for unreadable in receipts.load_all(layout, None if deep else NEWEST_RECEIPTS)[1]:
+        yield Problem(
+            code="receipt-damaged",
+            summary=f"{unreadable.path} cannot be read: {unreadable.reason}",
+            hint=f"remove it: nothing depends on it ({unreadable.path})",
+        )
