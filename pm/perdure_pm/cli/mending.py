@@ -40,9 +40,9 @@ def doctor(session: Session, deep: bool) -> Answer:
 @click.command(cls=Verb, kind="building")
 @click.pass_obj
 def repair(session: Session) -> Answer:
-    """Have what is selected run again: rebuilt from its own record where it is damaged.
+    """Rebuild what is damaged from its own record.
 
-    Configuration is not changed. Nothing happens where every byte is as it should be.
+    What is selected runs again, configuration is not changed, and nothing happens where every byte is as it should be.
     """
     from perdure_pm.cli.remote import call
 
