@@ -54,6 +54,7 @@ OWNED: tuple[Owned, ...] = (
     Owned(folder="store", names=r"releases|plugins|packages|generations|records|trash|labels\.json"),
     Owned(folder="test", names="pm|app"),
     Owned(folder="cache", names="uv|tmp"),
+    Owned(folder="receipts/unfinished", names=r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[0-9a-f]{8}"),
     Owned(folder="receipts", names=r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[0-9a-f]{8}\.json"),
     Owned(folder="profiles/*", names=r"config\.yaml|app\.yaml"),
     Owned(folder="", names=r"config\.yaml|\.config\.yaml\.[0-9a-f]{12}\.tmp|state"),
@@ -61,7 +62,10 @@ OWNED: tuple[Owned, ...] = (
     Owned(folder="python", names=r"(cpython|pypy|graalpy|pyodide)-.+|\.lock|\.temp|\.gitignore"),
     Owned(folder="pm", names="policy|current|runtimes|seed"),
 )
-_FOLDERS = ("store", "test", "cache", "receipts", "profiles", "tools/uv", "tools", "python", "pm", "bin", "state")
+_FOLDERS = (
+    *("store", "test", "cache", "receipts/unfinished", "receipts", "profiles", "tools/uv", "tools", "python"),
+    *("pm", "bin", "state"),
+)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -38,6 +38,7 @@ def installed(layout: Layout) -> Layout:
         "cache/uv/archive-v0/x",
         "cache/tmp/x",
         "receipts/20261129T190000.000000Z-01234567.json",
+        "receipts/unfinished/20261129T190000.000000Z-01234567/x",
         "receipts/.20261129T190000.000000Z-01234567.json.0123456789ab.tmp",
         "tools/uv/0.13.9/uv",
         "python/cpython-3.13.1-linux-x86_64-gnu/bin/python3",
