@@ -1,7 +1,9 @@
 """The one class through which PM changes files.
 
-Owns: durability (temp in the same directory, fsync, rename, fsync directory), read-only trees, removal that never
-follows links. Does not own: which files (store, ops). Standard library only, Python 3.9.
+Owns: durability (temp in the same directory, fsync, rename, fsync directory, and the directories on the way to it that
+are new), read-only trees, removal that never follows links. Does not own: which files (store, ops).
+
+Standard library only, Python 3.9.
 """
 
 from __future__ import annotations
@@ -25,9 +27,16 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp", re.DOTALL)
 class LocalFilesystem:
     """The local filesystem, as `ports.Filesystem` asks."""
 
+    def __init__(self) -> None:
+        self._new: set[Path] = set()
+        """Directories that were made here and whose names nothing has flushed since."""
+
     def make_directories(self, path: Path) -> None:
         with explained(path):
+            missing = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
             path.mkdir(parents=True, exist_ok=True)
+            # Not flushed yet: most of what is made is scratch, or is flushed as a whole before it is sealed.
+            self._new.update(missing)
 
     def write_durable(self, path: Path, data: bytes, *, mode: int = 0o644) -> None:
         temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
@@ -43,17 +52,20 @@ class LocalFilesystem:
                 with contextlib.suppress(OSError):
                     temporary.unlink()
                 raise
-            sync_directory(path.parent)
+            self._keep_name(path)
 
     def append_durable(self, path: Path, data: bytes) -> None:
         # A link in its place is an error, and a pipe is too, instead of something to wait for.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         flags |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
         with explained(path):
+            there = path.exists()
             handle = os.open(path, flags, 0o644)
             with os.fdopen(handle, "ab", buffering=0) as file:
                 file.write(data)
                 os.fsync(file.fileno())
+            if not there:
+                self._keep_name(path)
 
     def copy_file(self, source: Path, target: Path) -> None:
         with explained(target):
@@ -70,7 +82,7 @@ class LocalFilesystem:
     def rename(self, source: Path, target: Path) -> None:
         with explained(target):
             os.rename(source, target)
-            sync_directory(target.parent)
+            self._keep_name(target)
             if source.parent != target.parent:
                 sync_directory(source.parent)
 
@@ -89,6 +101,23 @@ class LocalFilesystem:
     def flush(self, path: Path) -> None:
         with explained(path):
             flush_filesystem(path)
+            self._new.clear()
+
+    def _keep_name(self, path: Path) -> None:
+        """Have the name of `path` on the disk, and those of the new directories through which it is reached.
+
+        A file whose bytes and name are flushed is lost all the same with a directory above it whose name is not; that
+        journals happen to keep the order is not promised by anything but some filesystems.
+        """
+        sync_directory(path.parent)
+        for folder in (path.parent, *path.parent.parents):
+            if folder not in self._new:
+                return
+            try:
+                sync_directory(folder.parent)
+            except PermissionError:  # a directory of others, in which this user may make things and not look
+                flush_filesystem(folder)
+            self._new.discard(folder)
 
     def free_bytes(self, path: Path) -> int:
         while not path.exists():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -89,8 +90,12 @@ def save_trial(filesystem: Filesystem, layout: Layout, profile: str, trial: Tria
 
 
 def clear_trial(filesystem: Filesystem, layout: Layout, profile: str) -> None:
-    """Have no trial."""
-    filesystem.remove_tree(layout.trial(profile))
+    """Have no trial, also after a power loss: what was confirmed must not be on trial again."""
+    path = layout.trial(profile)
+    if os.path.lexists(path):
+        gone = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")  # a collection knows the form
+        filesystem.rename(path, gone)  # flushes the directory, which a removal does not
+        filesystem.remove_tree(gone)
 
 
 def _parse(value: Any) -> Trial:

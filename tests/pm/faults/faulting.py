@@ -6,9 +6,10 @@ An effect is a call that changes the disk; looking at free space is none.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -28,7 +29,8 @@ STOP = "stop"
 LOSE = "lose"
 """As stop, and what was written since the last flush is empty afterwards."""
 LOSE_NAMES = "lose-names"
-"""As stop, and what was written since the last flush is not there afterwards."""
+"""As stop, and what was written since the last flush is not there afterwards, nor any new directory that no flush of
+the one it lies in has kept, with all that is in it."""
 KINDS = (FAIL, LATE, FULL, STAYS_FULL, STOP, LOSE, LOSE_NAMES)
 DEATHS = frozenset({STOP, LOSE, LOSE_NAMES})
 
@@ -37,6 +39,25 @@ NEEDS_SPACE = frozenset({"make_directories", "write_durable", "append_durable", 
 
 Stamp = tuple[int, int, int]
 """Inode, size and time of the last change, in ns."""
+
+
+@contextlib.contextmanager
+def _flushed() -> Iterator[set[Path]]:
+    """Tell which directories are flushed in the block, by the system call itself."""
+    found: set[Path] = set()
+    call = os.fsync
+
+    def listen(handle: int) -> None:
+        call(handle)
+        path = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        if path.is_dir():
+            found.add(path)
+
+    os.fsync = listen
+    try:
+        yield found
+    finally:
+        os.fsync = call
 
 
 class Stopped(BaseException):
@@ -55,7 +76,8 @@ class Fault:
 class FaultingFilesystem:
     """The local filesystem (ports.Filesystem) with at most one fault."""
 
-    def __init__(self, home: Path, fault: Fault | None = None) -> None:
+    def __init__(self, home: Path, fault: Fault | None = None, *, watched: bool = False) -> None:
+        """Have at most one fault below `home`; `watched` for a power loss afterwards (`lose_power`)."""
         self.effects: list[str] = []
         """What happened so far: the call and the path below the home."""
         self.happened = False
@@ -64,10 +86,12 @@ class FaultingFilesystem:
         self._home = home
         self._fault = fault
         self._durable: dict[str, Stamp] = {}
-        """What a power loss leaves: the names that are on the disk, each with what it holds."""
-        self._watched = fault is not None and fault.kind in {LOSE, LOSE_NAMES}
+        """What a power loss leaves: the names of files that are on the disk, each with what it holds."""
+        self._folders: set[str] = set()
+        """The directories whose own names are on the disk; without its name, all that is in one is lost."""
+        self._watched = watched or (fault is not None and fault.kind in {LOSE, LOSE_NAMES})
         if self._watched:
-            self._durable = self._look()
+            self._know_all()
 
     # the port
 
@@ -102,7 +126,7 @@ class FaultingFilesystem:
     def flush(self, path: Path) -> None:
         self._do("flush", path, lambda: self._inner.flush(path))
         if self._watched:
-            self._durable = self._look()
+            self._know_all()
 
     def free_bytes(self, path: Path) -> int:
         full = self.happened and self._fault is not None and self._fault.kind == STAYS_FULL
@@ -127,9 +151,14 @@ class FaultingFilesystem:
             self._break(fault, path, effect)
         elif fault is not None and self.happened and fault.kind == STAYS_FULL and name in NEEDS_SPACE:
             raise explain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)), path)
-        else:
+        elif not self._watched:
             effect()
-            if kept is not None and self._watched:
+        else:
+            with _flushed() as folders:
+                effect()
+            for folder in folders:
+                self._folders |= {str(path) for path in folder.iterdir() if path.is_dir() and not path.is_symlink()}
+            if kept is not None and (kept.parent in folders or str(kept) in self._durable):
                 self._durable |= self._look_at(kept)
 
     def _break(self, fault: Fault, path: Path, effect: Callable[[], None]) -> None:
@@ -143,6 +172,17 @@ class FaultingFilesystem:
         raise explain(OSError(number, os.strerror(number), str(path)), path)
 
     # power loss
+
+    def lose_power(self) -> None:
+        """Have gone what no flush has kept, by the strictest reading: also a name in a directory that has none."""
+        self._lose(empty=False)
+
+    def _know_all(self) -> None:
+        self._durable = self._look()
+        self._folders = {
+            str(self._home),
+            *(os.path.join(at, name) for at, names, _ in os.walk(self._home) for name in names),
+        }
 
     def _look(self) -> dict[str, Stamp]:
         """Return every file of the home, by path."""
@@ -163,9 +203,17 @@ class FaultingFilesystem:
         for path, stamp in moved.items():
             del self._durable[path]
             self._durable[str(target / Path(path).relative_to(source))] = stamp
+        folders = {path for path in self._folders if Path(path).is_relative_to(source)}
+        self._folders -= folders
+        self._folders |= {str(target / Path(path).relative_to(source)) for path in folders}
 
     def _lose(self, *, empty: bool) -> None:
         """Have what is not on the disk yet lost: the bytes of every file that changed, or the names that are new."""
+        for folder, names, _ in os.walk(self._home) if not empty else ():
+            for name in [name for name in names if os.path.join(folder, name) not in self._folders]:
+                names.remove(name)
+                os.chmod(folder, 0o755)
+                self._inner.remove_tree(Path(folder, name))
         contents = set(self._durable.values())
         lost = [
             Path(path)

@@ -15,8 +15,9 @@ import pytest
 from perdure_pm.model.errors import EXIT_NO_SPACE, NoSpace, PerdureError
 from perdure_pm.store.generations import list_unsealed
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.receipts import load_all
 from tests.pm.fake_host import Workshop
-from tests.pm.faults.checking import FOLLOWING, Expected, check, choose_following
+from tests.pm.faults.checking import FOLLOWING, Expected, check, choose_following, is_on_trial
 from tests.pm.faults.faulting import (
     FULL,
     KINDS,
@@ -28,7 +29,16 @@ from tests.pm.faults.faulting import (
     FaultingFilesystem,
     Stopped,
 )
-from tests.pm.faults.performing import TASKS, Ended, Task, perform
+from tests.pm.faults.performing import (
+    TASKS,
+    Ended,
+    Task,
+    perform,
+    require_in_line,
+    require_starts,
+    texts,
+    what_runs,
+)
 
 SPARSE = frozenset({LATE, STAYS_FULL, LOSE_NAMES})
 """Kinds that are a variant of another: tried at every third effect, and with --slow at each."""
@@ -98,3 +108,22 @@ def check_refusal(layout: Layout, kind: str, error: PerdureError, strays: list[s
         assert str(error.context["path"]).startswith(str(layout.home))
     if kind != LATE:
         assert set(list_unsealed(layout)) <= set(strays)
+
+
+@pytest.mark.proves("faults-done-is-durable")
+@pytest.mark.parametrize("task", TASKS.values(), ids=lambda task: task.name.replace(" ", "-"))
+def test_a_power_loss_after_success_was_told_takes_nothing_back(
+    task: Task, workshop: Workshop, fresh: Callable[[str], Layout], expected: Callable[[Task], Expected]
+) -> None:
+    clean = expected(task)
+    layout = fresh(task.template)
+    task.prepare(layout)
+    filesystem = FaultingFilesystem(layout.home, watched=True)
+    perform(workshop, layout, task, filesystem).succeeded()
+    filesystem.lose_power()
+    assert what_runs(layout) == clean.after
+    assert texts(layout) == clean.texts_after
+    assert is_on_trial(layout) == clean.trial_after
+    require_in_line(layout, edited=task.edited and clean.after == clean.before)
+    assert require_starts(layout, clean.after).exit_code == 0
+    assert load_all(layout)[0][0].status != "started"
