@@ -29,6 +29,8 @@ from tests.pm.wheels import write_wheel
 
 PROFILE = "default"
 RUNTIME = "0123456789ab"
+STUBS = frozenset({"nothing-installed", "seed-damaged", "uv-damaged"})
+"""What doctor says of every home of these tests: its seed and its uv are stubs, and some have nothing installed."""
 PARTS = 20
 """How many further plugins the index has: part-0, part-1, …"""
 

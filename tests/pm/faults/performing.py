@@ -23,6 +23,7 @@ from perdure_pm.model.errors import PerdureError
 from perdure_pm.model.network import Network
 from perdure_pm.model.settings import TRIAL_VARIABLE
 from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.doctor import examine
 from perdure_pm.store import receipts
 from perdure_pm.store.generations import (
     current_generation,
@@ -36,7 +37,7 @@ from perdure_pm.store.labels import load_labels
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer
 from perdure_pm.store.trial import load_trial
-from tests.pm.fake_host import PROFILE, Started, Workshop, start_host
+from tests.pm.fake_host import PROFILE, STUBS, Started, Workshop, start_host
 
 HAND_WRITTEN = "# written by hand, and never to be lost\n"
 
@@ -275,6 +276,9 @@ def require_clean(layout: Layout) -> None:
         path for path in layout.home.rglob(".*.tmp") if {layout.cache, layout.receipts}.isdisjoint(path.parents)
     ]
     assert temporary == []
+    told = examine(layout, PROFILE, deep=False)
+    assert [problem for problem in told["problems"] if problem["code"] not in STUBS] == []
+    assert told["leftovers"] == []
 
 
 def texts(layout: Layout) -> dict[str, str]:

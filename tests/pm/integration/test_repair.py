@@ -17,17 +17,15 @@ from perdure_pm.store.generations import list_unsealed, load_files
 from perdure_pm.store.inventory import find_site_packages
 from perdure_pm.store.layout import Layout
 from tests.pm.bench import Bench
+from tests.pm.fake_host import STUBS
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
-
-FAKE = {"seed-damaged", "uv-damaged"}
-"""What is wrong with every home of these tests: its seed is a stub."""
 
 
 def problems(layout: Layout, *, deep: bool = True) -> list[str]:
     """Return the codes of what is wrong, but for the stubs of these homes."""
     found = examine(layout, "default", deep=deep)["problems"]
-    return [problem["code"] for problem in found if problem["code"] not in FAKE]
+    return [problem["code"] for problem in found if problem["code"] not in STUBS]
 
 
 def writable(path: Path) -> Path:
