@@ -4,11 +4,16 @@ Owns: the order and the report. Does not own: what is declared (ops.verify write
 Standard library only: it runs inside any host's environment.
 """
 
+import contextlib
+import faulthandler
 import importlib
 import importlib.util
 import json
+import os
 import runpy
 import sys
+import traceback
+from collections.abc import Iterator
 from typing import Any
 
 FAILED = 97
@@ -17,15 +22,21 @@ FAILED = 97
 def probe(request: dict[str, Any]) -> int:
     """Return the exit code of the host's command after every entry was imported; the first failed import ends it."""
     sys.argv = request["command"]  # from the start: some modules read it when they are imported
+    # Before the one who waits gives up: who hangs is to be seen.
+    faulthandler.dump_traceback_later(request["seconds"], exit=True)
     for entry in request["entries"]:
         if _is_for_another_host(entry):
             continue
+        with open(request["importing"], "w", encoding="utf-8") as file:
+            file.write(entry["name"])
         module, _, attributes = entry["entry"].partition(":")
         try:
-            found = importlib.import_module(module)
-            for attribute in filter(None, attributes.split(".")):
-                found = getattr(found, attribute)
+            with _watched() if "distribution" in entry else contextlib.nullcontext():
+                found = importlib.import_module(module)
+                for attribute in filter(None, attributes.split(".")):
+                    found = getattr(found, attribute)
         except BaseException as error:  # noqa: BLE001 - SystemExit at import is a failure too
+            traceback.print_exception(error)
             sys.stderr.write(f"{entry['name']} ({entry['entry']}): {type(error).__name__}: {error}\n")
             return FAILED
     for module in request["modules"]:
@@ -47,6 +58,49 @@ def probe(request: dict[str, Any]) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     return 0
+
+
+class _Refused(BaseException):
+    """A plugin did at import what belongs to nobody but the host. No plugin catches it by accident."""
+
+
+class _Silent:
+    """Standard output that nothing may be written to: a host may speak a protocol on it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.armed = True
+
+    def write(self, text: str) -> int:
+        """Refuse a text while a plugin is imported; afterwards whoever kept this stream writes to the real one."""
+        if self.armed:
+            raise _Refused(f"printed {text[:80]!r} to standard output when it was imported")
+        return int(self._stream.write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def _watched() -> Iterator[None]:
+    """Have what a plugin does at import refused where it is done: printing to standard output, and forking."""
+
+    def fork() -> int:
+        raise _Refused("forked when it was imported")
+
+    stream, silent = sys.stdout, _Silent(sys.stdout)
+    forks = {name: getattr(os, name) for name in ("fork", "forkpty") if hasattr(os, name)}
+    sys.stdout = silent  # type: ignore[assignment]
+    for name in forks:
+        setattr(os, name, fork)
+    try:
+        yield
+    finally:
+        silent.armed = False
+        for name, real in forks.items():
+            setattr(os, name, real)
+        if sys.stdout is silent:
+            sys.stdout = stream
 
 
 def _is_for_another_host(entry: dict[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 from perdure_pm import ports
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.errors import ArtefactMissing, IntegrityFault, NoSpace
+from perdure_pm.model.errors import ArtefactMissing, ConflictRefused, IntegrityFault, NoSpace
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.store.inventory import (
     Finding,
@@ -146,12 +146,33 @@ def build_environment(
         findings = find_record_deviations(environment, inventory)
         if not findings:
             return inventory
+        _refuse_collisions(findings)
         uv.forget(sorted({finding.distribution.partition("-")[0] for finding in findings}))
         filesystem.remove_tree(environment)
     raise IntegrityFault(
         f"{len(findings)} files are not what their distributions say, the first: {findings[0]}",
         hint="use another index with --index-url URL: what this one serves does not fit together",
         context={"findings": [str(finding) for finding in findings[:SHOWN_FINDINGS]]},
+    )
+
+
+def _refuse_collisions(findings: Sequence[Finding]) -> None:
+    """Refuse distributions that write the same path with different contents: whichever comes last would win."""
+    collisions = [finding for finding in findings if finding.other]
+    if not collisions:
+        return
+    first = collisions[0]
+    more = f" (and {len(collisions) - 1} more)" if len(collisions) > 1 else ""
+    raise ConflictRefused(
+        f"{first.other} and {first.distribution} do not go together: both write {first.path}{more}, with different "
+        "contents",
+        hint=f"leave out the plugin that brings {first.distribution.partition('-')[0]}, or the other one",
+        context={
+            "collisions": [
+                {"path": finding.path, "distributions": [finding.other, finding.distribution]}
+                for finding in collisions[:SHOWN_FINDINGS]
+            ]
+        },
     )
 
 

@@ -66,20 +66,20 @@ def verify(
     entries = _plugin_entries(config, wanted, environment)
     lone = _modules_without_entries(wanted, environment, {entry["distribution"] for entry in entries})
     program = [str(environment_scripts(environment) / main)]
-    code, output = IMPORT_FAILED, ""
+    code, output, failed = IMPORT_FAILED, "", ""
     if lone:
-        code, output = _probe(context, identity, hosts[:1], lone, program, start=False)
+        code, output, failed = _probe(context, identity, hosts[:1], lone, program, start=False)
     if not lone or code == 0:
         for check in choose_checks(main, config.host_health):
             command = [*program, *check.arguments]
-            code, output = _probe(context, identity, [*hosts, *entries], [], command)
+            code, output, failed = _probe(context, identity, [*hosts, *entries], [], command)
             if code in check.accepted:
                 return () if inventory is None else _undo_writes(context, release.name, environment, inventory)
-            if "Traceback (most recent call last)" in output or code == IMPORT_FAILED:
+            if "(most recent call" in output or code == IMPORT_FAILED:
                 break  # no usage error: another question would hide it
     raise HealthCheckFailed(
         f"{release.name} {release.version} does not start in the new environment: "
-        + (f"{main} ended with {code}" if code != IMPORT_FAILED else "an import failed"),
+        + (f"{main} ended with {code}" if code != IMPORT_FAILED else f"an import failed{failed and f': {failed}'}"),
         hint="where the command is asked wrongly: perdure-pm config set host.health ARGUMENTS",
         context={"output": output[-4000:]},
     )
@@ -135,16 +135,17 @@ def _probe(
     command: Sequence[str],
     *,
     start: bool = True,
-) -> tuple[int, str]:
+) -> tuple[int, str, str]:
     """Return how the host's command ended in a process that had imported every entry first, and what it said.
 
+    The third is the name of the entry that was imported last, where it did not come to the start.
     It starts in an empty directory that is its home too: what a host writes at a start is not the business of a check,
     and what a person keeps is not opened by one.
     """
     filesystem, environment = context.filesystem, context.layout.generation(identity) / "venv"
     probe = Path(__file__).resolve().parent.parent / "launcher" / "probe.py"
     scratch = context.layout.scratch / f"health-{identity}"
-    imported = scratch / "imported"
+    imported, importing = scratch / "imported", scratch / "importing"
     user = scratch / "user"
     filesystem.remove_tree(scratch)
     filesystem.make_directories(user)
@@ -154,6 +155,8 @@ def _probe(
         "command": command,
         "start": start,
         "imported": str(imported),
+        "importing": str(importing),
+        "seconds": HEALTH_SECONDS * 0.9,
     }
     try:
         completed = run(
@@ -163,8 +166,11 @@ def _probe(
             timeout=HEALTH_SECONDS,
             on_tick=context.reporter.heartbeat,
         )
-        code = completed.returncode if imported.is_file() else IMPORT_FAILED
+        code, last = completed.returncode, ""
+        if not imported.is_file():
+            code = IMPORT_FAILED
+            last = importing.read_text(encoding="utf-8") if importing.is_file() else ""
     finally:
         with contextlib.suppress(PerdureError):  # a later one removes it; the verdict says more
             filesystem.remove_tree(scratch)
-    return code, completed.stdout + completed.stderr
+    return code, completed.stdout + completed.stderr, last

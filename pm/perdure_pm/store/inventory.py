@@ -67,6 +67,8 @@ class Finding:
     path: str
     problem: str
     distribution: str = ""
+    other: str = ""
+    """The distribution that writes the same path with other contents."""
 
     def __str__(self) -> str:
         owner = f" of {self.distribution}" if self.distribution else ""
@@ -217,7 +219,7 @@ def find_record_deviations(environment: Path, inventory: Inventory) -> list[Find
             name, expected = posixpath.normpath(f"{prefix}/{row[0]}"), row[1]
             if owners.setdefault(name, (distribution, expected))[1] != expected:
                 other = owners[name][0]
-                findings.append(Finding(name, f"is also written, with other contents, by {other}", distribution))
+                findings.append(Finding(name, f"is also written, with other contents, by {other}", distribution, other))
             elif name not in inventory.files:
                 findings.append(Finding(name, MISSING, distribution))
             elif not _is_hash_of(expected, environment / name, inventory.files[name]):

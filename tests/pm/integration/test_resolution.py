@@ -24,7 +24,7 @@ from perdure_pm.model.errors import (
     UsageFault,
 )
 from perdure_pm.model.network import Network
-from perdure_pm.ops import explanation
+from perdure_pm.ops import explanation, verify
 from perdure_pm.store.generations import load_current
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
@@ -35,6 +35,17 @@ from tests.system.machine import fingerprint
 from tests.system.mirror import Mirror, serve_mirror, write_index
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
+
+BROKEN = {
+    "breaks": "def plugin():\n    return 1\n\nraise ValueError('out of order')\n",
+    "exits": "import sys\nsys.exit(0)\n",
+    "ends": "import os\nos._exit(0)\n",
+    "hangs": "import time\ntime.sleep(1000)\n",
+    "prints": "print('{}')\nplugin = 1\n",
+    "forks": "import os\nos.fork()\nplugin = 1\n",
+    "nameless": "other = 1\n",
+}
+"""Plugins that do at import what they must not."""
 
 WITH = "be installed with fakehost 0.1.0"
 LOCKED = "and fakehost 0.1.0 locked sprocket 1.0"
@@ -75,6 +86,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_wheel(wheels, "marked", "1.0", requires=['thread; python_version < "3"', 'absent; sys_platform == "none"'])
     write_wheel(wheels, "future", "1.0", metadata=["Requires-Python: >=4"])
     write_wheel(wheels, "raises", "1.0", source="raise SystemExit(0)\n")
+    for name, source in BROKEN.items():
+        write_wheel(wheels, name, "1.0", source=source)
+    for name, text in (("owner", "1"), ("rival", "2"), ("twin", "1")):
+        write_wheel(wheels, name, "1.0", more={"shared/__init__.py": f"x = {text}\n"})
     write_wheel(wheels, "Shouter", "1.0", entries="[perdure]\nLOUD = shouter:plugin\nLoud = shouter:plugin\n")
     write_wheel(wheels, "garbled", "1.0", entries="[perdure\nnonsense\n")
     write_wheel(wheels, "twice", "1.0", entries="[perdure]\na = twice:plugin\na = twice:plugin\n")
@@ -425,6 +440,50 @@ def test_a_plugin_that_cannot_be_loaded_is_refused_before_the_switch(locked: Ben
     with pytest.raises((HealthCheckFailed, BuildFailed)) as caught:
         locked.add(name)
     assert name in f"{caught.value.summary} {caught.value.context}"
+    assert what_counts(locked) == before
+
+
+@pytest.mark.proves("plugins-broken-one-refused")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("breaks", ['breaks/__init__.py", line 4, in <module>', "ValueError: out of order"]),
+        ("exits", ['exits/__init__.py", line 2, in <module>', "SystemExit: 0"]),
+        ("ends", []),
+        ("hangs", ['hangs/__init__.py", line 2 in <module>', "Timeout"]),
+        (
+            "prints",
+            ['prints/__init__.py", line 1, in <module>', "printed '{}' to standard output when it was imported"],
+        ),
+        ("forks", ['forks/__init__.py", line 2, in <module>', "forked when it was imported"]),
+        ("nameless", ["AttributeError: module 'nameless' has no attribute 'plugin'"]),
+    ],
+)
+def test_what_a_plugin_must_not_do_at_import_is_shown_where_it_does_it(
+    locked: Bench, monkeypatch: pytest.MonkeyPatch, name: str, said: list[str]
+) -> None:
+    """Case 104."""
+    monkeypatch.setattr(verify, "HEALTH_SECONDS", 4.0 if name == "hangs" else 120.0)
+    before = what_counts(locked)
+    with pytest.raises(HealthCheckFailed) as caught:
+        locked.add(name)
+    assert caught.value.summary.endswith(f"an import failed: {name}")
+    assert all(text in str(caught.value.context["output"]) for text in said), caught.value.context["output"]
+    assert what_counts(locked) == before
+
+
+@pytest.mark.proves("plugins-files-collide")
+def test_two_plugins_that_write_the_same_file_differently_are_refused_by_name(locked: Bench) -> None:
+    """Case 100."""
+    locked.add("owner", "twin")
+    before = what_counts(locked)
+    with pytest.raises(ConflictRefused) as caught:
+        locked.add("rival")
+    assert caught.value.exit_code == 4
+    assert re.fullmatch(
+        r"owner-1\.0 and rival-1\.0 do not go together: both write \S+/shared/__init__\.py, with different contents",
+        caught.value.summary,
+    )
     assert what_counts(locked) == before
 
 
