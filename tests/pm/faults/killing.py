@@ -60,23 +60,27 @@ def run_worker(
     assert worker.stdin is not None
     assert worker.stdout is not None
     stages: list[str] = []
-    finished = False
+    left, finished = b"", False
+
+    def listen() -> None:
+        nonlocal left, finished
+        *lines, left = (left + (worker.stdout.read() or b"" if worker.stdout is not None else b"")).split(b"\n")
+        for frame in map(json.loads, lines):
+            finished = finished or frame["type"] == "result"
+            stage = frame.get("stage", frame["type"])
+            if stage not in stages and stage != "heartbeat":
+                stages.append(stage)
+
     try:
         worker.stdout.readline()  # hello
         worker.stdin.write(_request(workshop, task))
         worker.stdin.flush()
         begun = time.monotonic()
         os.set_blocking(worker.stdout.fileno(), False)
-        left = b""
         while worker.poll() is None:
             passed = time.monotonic() - begun
             assert passed < LIMIT_SECONDS
-            *lines, left = (left + (worker.stdout.read() or b"")).split(b"\n")
-            for frame in map(json.loads, lines):
-                finished = finished or frame["type"] == "result"
-                stage = frame.get("stage", frame["type"])
-                if stage not in stages and stage != "heartbeat":
-                    stages.append(stage)
+            listen()
             if kill_at(passed, stages[-1] if stages else ""):
                 if whole_tree:
                     processes.kill_tree(worker.pid)
@@ -84,6 +88,8 @@ def run_worker(
                     worker.send_signal(signal.SIGKILL)
                 break
             select.select([worker.stdout], [], [], 0.001)
+        else:
+            listen()  # a worker ends as soon as its result is out
         seconds = time.monotonic() - begun
     finally:
         worker.kill()
