@@ -13,6 +13,8 @@ from perdure_pm.model.network import Network
 from perdure_pm.store.layout import Layout
 from tests.pm.bench import Bench
 from tests.pm.fake_host import Workshop, copy_home, make_workshop, prepare_home
+from tests.pm.guest import extension, guest
+from tests.pm.wheels import write_wheel
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +46,26 @@ def as_root() -> None:
     """Skip where the tests do not run as root."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         pytest.skip("only root may do that")
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    """A wheelhouse with the application, what it needs, and plugins."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    guest(folder, "1.0")
+    guest(folder, "3.0a1")
+    write_wheel(folder, "sprocket", "1.0", entries="")
+    write_wheel(folder, "beside", "1.0", entries="")
+    extension(folder, "hat", "1.0")
+    extension(folder, "bad", "1.0", source="import what_nobody_required\n")
+    extension(folder, "newer", "1.0", needs="guest>=3.0a1")
+    return folder
+
+
+@pytest.fixture
+def there(workshop: Workshop, wheels: Path, tmp_path: Path) -> Iterator[Bench]:
+    """A home that hosts nothing yet."""
+    layout = prepare_home(workshop, LocalFilesystem(), tmp_path / "home")
+    yield Bench(workshop=workshop, layout=layout, network=Network(wheelhouse=wheels))
+    LocalFilesystem().remove_tree(layout.home)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
+import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.adapters.interpreter import running_interpreter
 from perdure_pm.adapters.processes import Completed
 from perdure_pm.adapters.uv import sort_failure
 from perdure_pm.model.errors import (
-    BuildFailed,
     BuildRefused,
     ConflictRefused,
     ConsentMissing,
@@ -27,80 +24,13 @@ from perdure_pm.model.errors import (
     UsageFault,
 )
 from perdure_pm.model.network import Network
-from perdure_pm.ops.context import Outcome
 from perdure_pm.ops.soundness import find_damage
 from tests.pm.bench import Bench
-from tests.pm.fake_host import Workshop, prepare_home
+from tests.pm.guest import extension, guest, init, says
 from tests.pm.wheels import write_sdist, write_wheel
+from tests.system.machine import built_contents
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
-
-GUEST = '''"""Loads its plugins as most hosts do, and says what it runs."""
-import importlib.metadata, json, os, sys
-
-plugin = None
-
-def main():
-    if "--version" in sys.argv:
-        sys.exit("unknown option --version") if @STRICT@ else print("guest")
-        return
-    found = {entry.name: entry.load() for entry in importlib.metadata.entry_points(group="guest")}
-    said = {"plugins": found, "variable": os.environ.get("GUEST"), "version": importlib.metadata.version("guest")}
-    print(json.dumps(said))
-
-def side():
-    print("side")
-'''
-ROUGH = "[console_scripts]\nrough = rough:main\n"
-COMMANDS = "[console_scripts]\nguest = guest:main\nguest-side = guest:side\n[gui_scripts]\nguest-window = guest:side\n"
-
-
-def guest(folder: Path, version: str, *, strict: bool = False, entries: str = COMMANDS) -> Path:
-    """Have a wheel of the application."""
-    source = GUEST.replace("@STRICT@", str(strict))
-    return write_wheel(folder, "guest", version, source=source, entries=entries, requires=["sprocket"])
-
-
-def extension(folder: Path, name: str, version: str, *, source: str | None = None, needs: str = "guest") -> Path:
-    """Have a wheel of a plugin of it."""
-    entries = f"[guest]\n{name} = {name}:plugin\n"
-    return write_wheel(folder, name, version, requires=[needs, "sprocket"], source=source, entries=entries)
-
-
-@pytest.fixture
-def wheels(tmp_path: Path) -> Path:
-    """A wheelhouse with the application, what it needs, and plugins."""
-    folder = tmp_path / "wheels"
-    folder.mkdir()
-    guest(folder, "1.0")
-    guest(folder, "3.0a1")
-    write_wheel(folder, "sprocket", "1.0", entries="")
-    write_wheel(folder, "beside", "1.0", entries="")
-    extension(folder, "hat", "1.0")
-    extension(folder, "bad", "1.0", source="import what_nobody_required\n")
-    extension(folder, "newer", "1.0", needs="guest>=3.0a1")
-    return folder
-
-
-@pytest.fixture
-def there(workshop: Workshop, wheels: Path, tmp_path: Path) -> Iterator[Bench]:
-    """A home that hosts nothing yet."""
-    layout = prepare_home(workshop, LocalFilesystem(), tmp_path / "home")
-    yield Bench(workshop=workshop, layout=layout, network=Network(wheelhouse=wheels))
-    LocalFilesystem().remove_tree(layout.home)
-
-
-def init(bench: Bench, source: str, **arguments: Any) -> Outcome:
-    return bench.call("host-init", source=source, **arguments)
-
-
-def says(bench: Bench, command: str = "guest") -> dict[str, object]:
-    ended = subprocess.run(
-        [bench.layout.bin / command], env={"PATH": os.defpath}, capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
-    said: dict[str, object] = json.loads(ended.stdout)
-    return said
 
 
 @pytest.mark.proves("pm-host-sources")
@@ -200,232 +130,6 @@ def ways(bench: Bench, plugin: str) -> list[tuple[str, str | None]]:
     clash = refused.value.context["clash"]
     assert isinstance(clash, dict)
     return [(way["what"], way["command"]) for way in clash["ways_out"] if way["fits"]]
-
-
-def test_a_plugin_that_cannot_be_imported_is_not_selected(there: Bench) -> None:
-    init(there, "guest")
-    there.call("install")
-    before = there.current.identity
-    with pytest.raises(HealthCheckFailed) as refused:
-        there.add("bad")
-    assert refused.value.exit_code == 5
-    assert "what_nobody_required" in str(refused.value.context["output"])
-    assert there.current.identity == before
-    assert says(there)["plugins"] == {}
-
-
-@pytest.mark.proves("pm-host-plugins-tried")
-def test_an_entry_for_a_host_that_is_not_here_is_left_alone(there: Bench, wheels: Path) -> None:
-    entries = "[guest]\nboth = both:plugin\n[visitor11]\nother = both_for_visitor:plugin\n"
-    write_wheel(wheels, "both", "1.0", entries=entries)
-    init(there, "guest")
-    there.call("install")
-    there.add("both")
-    assert says(there)["plugins"] == {"both": "1.0"}
-
-
-@pytest.mark.proves("pm-host-plugins-tried")
-def test_an_entry_for_this_host_or_for_one_that_is_here_too_is_imported(there: Bench, wheels: Path) -> None:
-    for name, group in (("mine", "the-guest-plugins"), ("beside", "sprocket.parts")):
-        write_wheel(wheels, name, "2.0", requires=["sprocket"], entries=f"[{group}]\nx = absent_{name}:plugin\n")
-    init(there, "guest")
-    there.call("install")
-    for name in ("mine", "beside"):
-        with pytest.raises(HealthCheckFailed) as refused:
-            there.add(f"{name}==2.0")
-        assert f"absent_{name}" in str(refused.value.context["output"])
-
-
-@pytest.mark.proves("pm-host-plugins-tried")
-def test_only_the_groups_that_a_person_named_count(there: Bench, wheels: Path) -> None:
-    entries = "[guest]\nboth = both:plugin\n[guest.old]\nother = both_as_it_was:plugin\n"
-    write_wheel(wheels, "both", "1.0", entries=entries)
-    init(there, "guest")
-    there.call("install")
-    with pytest.raises(HealthCheckFailed):
-        there.add("both")
-    assert there.pm("host", "init", "guest", "--plugin-group", "guest").exit_code == 0
-    there.add("both")
-    assert [plugin["name"] for plugin in there.current.record["plugins"]] == ["both"]
-    assert there.pm("host", "show", "--json").envelope["data"]["plugin-groups"] == ["guest"]
-
-
-@pytest.mark.proves("pm-host-plugins-tried")
-def test_a_plugin_is_imported_after_its_host_as_the_host_does_it(there: Bench, wheels: Path) -> None:
-    """Such a plugin imports a host whose import loads every plugin: imported first it would meet itself half done."""
-    load = "import importlib.metadata\n[e.load() for e in importlib.metadata.entry_points(group='eager')]\n"
-    entries = "[console_scripts]\neager = eager:main\n"
-    write_wheel(wheels, "eager", "1.0", source=f"def main(): pass\n{load}", entries=entries)
-    source = "import eager\nplugin = eager.main\n"
-    write_wheel(wheels, "loop", "1.0", requires=["eager"], source=source, entries="[eager]\nloop = loop:plugin\n")
-    init(there, "eager")
-    there.call("install")
-    there.add("loop")
-
-
-@pytest.mark.proves("pm-host-plugins-tried")
-def test_a_plugin_without_entry_points_is_refused_where_it_needs_what_is_not_there(there: Bench, wheels: Path) -> None:
-    write_wheel(wheels, "needy", "1.0", source="import what_nobody_required\n", entries="")
-    write_wheel(wheels, "choosy", "1.0", source="raise RuntimeError('only in a running host')\n", entries="")
-    write_wheel(wheels, "quiet", "1.0", entries="")
-    init(there, "guest")
-    there.call("install")
-    with pytest.raises(HealthCheckFailed) as refused:
-        there.add("needy")
-    assert "what_nobody_required" in str(refused.value.context["output"])
-    there.add("choosy", "quiet")
-    assert {"choosy", "quiet"} <= {package["name"] for package in there.current.record["packages"]}
-
-
-@pytest.mark.proves("pm-host-plugins-tried")
-def test_a_host_that_reads_its_command_line_when_it_is_imported_reads_its_own(there: Bench, wheels: Path) -> None:
-    source = "import sys\nwords = sys.argv\ndef main(said=words[1:]): sys.exit(said != ['--version'] and 4)\n"
-    write_wheel(wheels, "early", "1.0", source=source, entries="[console_scripts]\nearly = early:main\n")
-    init(there, "early")
-    there.call("install")
-
-
-@pytest.mark.proves("pm-host-in-builds")
-def test_a_plugin_whose_build_imports_the_host_is_built_beside_it(there: Bench, wheels: Path) -> None:
-    """What OctoPrint's plugins do: their build runs code of the host, which must be the very host that is installed."""
-    same = "import importlib.metadata, guest, sprocket\nassert importlib.metadata.version('guest') == '1.0'\n"
-    write_sdist(wheels, extension(wheels, "grown", "1.0"), backend=same)
-    write_sdist(wheels, extension(wheels, "plain", "1.0"), backend="")
-    guest(wheels, "2.0")
-    init(there, "guest==1.0")
-    there.call("install")
-    before = there.current.identity
-
-    asked = []
-    for _ in range(3):
-        with pytest.raises(BuildFailed) as refused:
-            there.add("plain", "grown")
-        command = str(refused.value.hint).partition("perdure-pm ")[2]
-        asked.append(command)
-        assert there.pm(*shlex.split(command)).exit_code == 0
-    assert "install.build-with-host grown" in " ".join(asked)
-    assert there.current.identity == before
-    there.add("plain", "grown")
-    assert says(there)["plugins"] == {"grown": "1.0", "plain": "1.0"}
-    assert says(there)["version"] == "1.0"
-
-
-@pytest.mark.proves("pm-host-sources")
-def test_a_host_that_needs_what_has_no_wheel_is_locked_once_that_may_be_built(there: Bench, wheels: Path) -> None:
-    write_wheel(wheels, "rough", "1.0", source="def main(): pass\n", requires=["raw"], entries=ROUGH)
-    write_sdist(wheels, write_wheel(wheels, "raw", "1.0", entries=""), backend="")
-    init(there, "rough")
-    with pytest.raises(BuildRefused) as refused:
-        there.call("install")
-    assert str(refused.value.hint).endswith("config set install.build raw")
-    there.call("config-set", key="install.build", value="raw")
-    there.call("install")
-    assert "raw" in {package["name"] for package in there.current.record["packages"]}
-
-
-KINDS = """
-import importlib.resources, json, kinds_space.part, kinds_native._json, sys, pathlib
-def main():
-    print(json.dumps([
-        importlib.resources.files("kinds_data").joinpath("table.txt").read_text(),
-        kinds_space.part.here,
-        kinds_native._json.__file__.endswith(".so"),
-        pathlib.Path(sys.prefix, "share", "kinds", "page.html").read_text(),
-    ]))
-"""
-
-
-@pytest.mark.platforms("linux")
-@pytest.mark.proves("pm-host-kinds")
-def test_compiled_modules_data_files_namespaces_and_commands_of_both_kinds(there: Bench, wheels: Path) -> None:
-    """One host with a compiled module, data in and outside of its package, and a namespace that its plugin shares."""
-    import _json  # of the standard library; any compiled module does
-
-    compiled = Path(_json.__file__)
-    more = {
-        "kinds_data/__init__.py": "",
-        "kinds_data/table.txt": "a table",
-        "kinds_space/part.py": "here = 'of the host'\n",
-        f"kinds_native/{compiled.name}": compiled.read_bytes(),
-        "kinds-1.0.data/data/share/kinds/page.html": "<p>",
-    }
-    entries = "[console_scripts]\nkinds = kinds:main\n[gui_scripts]\nkinds-window = kinds:main\n"
-    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}-cp{sys.version_info[0]}{sys.version_info[1]}-linux_x86_64"
-    write_wheel(wheels, "kinds", "1.0", source=KINDS, entries=entries, more=more, tag=tag)
-    space = {"kinds_space/added.py": "import kinds_space.part\nplugin = kinds_space.part.here\n"}
-    write_wheel(wheels, "kinds-added", "1.0", source="", entries="", more=space)
-    init(there, "kinds")
-    there.call("install")
-    expected = ["a table", "of the host", True, "<p>"]
-    assert says(there, "kinds") == expected
-    assert says(there, "kinds-window") == expected
-    there.add("kinds-added")
-    assert says(there, "kinds") == expected
-    python = there.current.environment / "bin" / "python"
-    ended = subprocess.run(
-        [python, "-I", "-c", "import kinds_space.added as a; print(a.plugin)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ended.stdout == "of the host\n"
-    there.call("rollback")
-    assert says(there, "kinds") == expected
-
-
-@pytest.mark.proves("pm-host-writes-beside-itself")
-def test_a_host_that_writes_into_its_own_package_is_told_of_and_fails_in_words_of_its_own(
-    there: Bench, wheels: Path
-) -> None:
-    source = (
-        "import os, pathlib\n"
-        "def main():\n"
-        "    place = pathlib.Path(os.environ.get('PLACE') or pathlib.Path(__file__).parent)\n"
-        "    place.joinpath('cache.db').write_text('x')\n    print('{}')\n"
-    )
-    write_wheel(wheels, "scribe", "1.0", source=source, entries="[console_scripts]\nscribe = scribe:main\n")
-    init(there, "scribe")
-    outcome = there.call("install")
-    (said,) = [text for text in outcome.obligations if "scribe wrote" in text]
-    assert "cache.db" in said
-    assert "--env" in said
-    assert list(there.current.environment.rglob("cache.db")) == []
-
-    command = [str(there.layout.bin / "scribe")]
-    if os.geteuid() != 0:
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": os.defpath})
-        assert ended.returncode != 0
-        assert "Permission denied" in ended.stderr
-    state = there.layout.home / "state"
-    state.mkdir()
-    init(there, "scribe", environment={"PLACE": str(state)})
-    assert there.call("install").status == "noop"
-    assert says(there, "scribe") == {}
-    assert (state / "cache.db").is_file()
-
-
-def test_a_host_that_changes_its_own_files_is_not_selected(there: Bench, wheels: Path) -> None:
-    source = "import pathlib\ndef main(): pathlib.Path(__file__).with_name('data.txt').write_text('more')\n"
-    entries = "[console_scripts]\nmolt = molt:main\n"
-    write_wheel(wheels, "molt", "1.0", source=source, entries=entries, more={"molt/data.txt": "x"})
-    init(there, "molt")
-    with pytest.raises(HealthCheckFailed, match=r"data\.txt"):
-        there.call("install")
-    assert not (there.layout.bin / "molt").exists()
-
-
-@pytest.mark.proves("pm-host-check-apart")
-def test_a_check_opens_nothing_of_the_person_and_leaves_nothing(there: Bench, wheels: Path) -> None:
-    source = (
-        "import os, pathlib, sys\n"
-        "def main():\n"
-        "    if 'DIARY' in os.environ or not os.environ['HOME'].startswith(os.environ['EXPECTED']): sys.exit(3)\n"
-        "    pathlib.Path.home().joinpath('.diary').write_text('x'); pathlib.Path('here').write_text('x')\n"
-    ).replace("os.environ['EXPECTED']", repr(str(there.layout.home)))
-    write_wheel(wheels, "diary", "1.0", source=source, entries="[console_scripts]\ndiary = diary:main\n")
-    init(there, "diary", environment={"DIARY": "mine"})
-    there.call("install")
-    assert [path for path in there.layout.home.rglob("*") if path.name in {".diary", "here"}] == []
 
 
 @pytest.mark.parametrize("value", ["plain", "a b", "it's", '"$HOME"', "`x`", "\\", "*", "ä", "", "new\nline"])
@@ -548,9 +252,100 @@ def test_what_an_installer_added_to_a_generation_is_seen_and_gone_after_the_next
     assert says(there)["plugins"] == {}
 
 
+@pytest.mark.platforms("linux")
+@pytest.mark.proves("pm-host-interpreter-gone")
+def test_an_interpreter_that_went_away_costs_one_install_and_no_plugin(there: Bench, tmp_path: Path) -> None:
+    """Cases 74, 86 and 87: the message names a command that works in this very state, and nothing is lost by it."""
+    base = running_interpreter().path
+    moved = tmp_path / "python" / "bin" / base.name
+    moved.parent.mkdir(parents=True)
+    shutil.copy2(base, moved)
+    (tmp_path / "python" / "lib").symlink_to(base.parent.parent / "lib")
+    init(there, "guest", environment={"GUEST": "kept"})
+    assert there.pm("install", "--python", str(moved)).exit_code == 0
+    assert there.pm("plugin", "add", "hat").exit_code == 0
+    assert there.current.record["interpreter"]["path"] == str(moved)
+    before = there.pm("plugin", "list").out
+    shutil.rmtree(tmp_path / "python")
+    ended = subprocess.run(
+        [there.layout.bin / "guest"], env={"PATH": os.defpath}, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    hint = ended.stderr.partition("try: ")[2].strip()
+    assert shlex.split(hint)[0] == str(there.layout.bin / "perdure-pm")
+    assert there.pm(*shlex.split(hint)[1:]).exit_code == 0
+    assert says(there) == {"plugins": {"hat": "1.0"}, "variable": "kept", "version": "1.0"}
+    assert there.pm("plugin", "list").out == before
+
+
+@pytest.mark.proves("pm-host-consent")
+def test_without_a_terminal_a_home_is_not_made_to_host_something_else(there: Bench) -> None:
+    """Case 112: refused at once, by the name of the flag, with nothing changed."""
+    init(there, "guest")
+    there.call("install")
+    before = there.layout.config.read_bytes()
+    ended = there.pm("host", "init", "sprocket", "--json")
+    (error,) = ended.envelope["errors"]
+    assert (ended.exit_code, error["code"]) == (10, "consent-missing")
+    assert "--yes" in error["hint"]
+    assert there.layout.config.read_bytes() == before
+    assert says(there)["version"] == "1.0"
+
+
+@pytest.mark.proves("pm-host-same-bytes")
+def test_what_surrounds_a_command_changes_nothing_of_a_host_and_uv_is_quoted_in_the_receipt(
+    there: Bench, tmp_path: Path
+) -> None:
+    """Case 108, for an application of others."""
+    user = tmp_path / "user"
+    (user / ".config" / "uv").mkdir(parents=True)
+    (user / ".config" / "uv" / "uv.toml").write_text('index-url = "http://127.0.0.1:1/"\n', encoding="utf-8")
+    (user / "guest.py").write_text("raise SystemExit('not this one')\n", encoding="utf-8")
+    hostile = {
+        "HOME": str(user),
+        "UV_INDEX_URL": "http://127.0.0.1:1/",
+        "UV_NO_CACHE": "1",
+        "PIP_INDEX_URL": "http://127.0.0.1:1/",
+        "PYTHONPATH": str(user),
+        "VIRTUAL_ENV": str(user),
+    }
+    init(there, "guest")
+    there.call("install")
+    there.add("hat")
+    first = there.current
+    plain = built_contents(first.environment, byte_code=False)
+    there.call("plugin-remove", names=["hat"])
+    LocalFilesystem().remove_tree(first.path)
+    assert there.pm("plugin", "add", "hat", variables=hostile).exit_code == 0
+    assert built_contents(there.current.environment, byte_code=False) == plain
+    assert there.pm("plugin", "add", "nowhere", variables=hostile).exit_code != 0
+    receipt = there.receipts("plugin-add")[-1]
+    assert "nowhere" in str(receipt.error["context"]["uv"] if receipt.error else "")
+
+
 def test_a_source_without_a_wheel_is_named_with_what_allows_a_build() -> None:
     said = "error: No solution found:\n  cause: Because thing{os_name == 'posix'}==1.0 has no usable wheels and you do"
     failure = sort_failure(Completed(returncode=1, stdout="", stderr=said), "installing packages", Network())
     assert isinstance(failure, BuildRefused)
     assert failure.context["package"] == "thing"
     assert failure.hint == "where you trust it: perdure-pm config set install.build thing"
+
+
+@pytest.mark.proves("pm-host-sources")
+def test_a_host_that_needs_what_has_no_wheel_is_locked_once_that_may_be_built(there: Bench, wheels: Path) -> None:
+    write_wheel(
+        wheels,
+        "rough",
+        "1.0",
+        source="def main(): pass\n",
+        requires=["raw"],
+        entries="[console_scripts]\nrough = rough:main\n",
+    )
+    write_sdist(wheels, write_wheel(wheels, "raw", "1.0", entries=""), backend="")
+    init(there, "rough")
+    with pytest.raises(BuildRefused) as refused:
+        there.call("install")
+    assert str(refused.value.hint).endswith("config set install.build raw")
+    there.call("config-set", key="install.build", value="raw")
+    there.call("install")
+    assert "raw" in {package["name"] for package in there.current.record["packages"]}

@@ -1,0 +1,234 @@
+"""How the plugins of an application that is no checkout of ours are tried and built, and what kinds of hosts run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perdure_pm.model.errors import (
+    BuildFailed,
+    HealthCheckFailed,
+)
+from tests.pm.bench import Bench
+from tests.pm.guest import extension, guest, init, says
+from tests.pm.wheels import write_sdist, write_wheel
+
+pytestmark = pytest.mark.platforms("linux", "darwin")
+
+
+def test_a_plugin_that_cannot_be_imported_is_not_selected(there: Bench) -> None:
+    init(there, "guest")
+    there.call("install")
+    before = there.current.identity
+    with pytest.raises(HealthCheckFailed) as refused:
+        there.add("bad")
+    assert refused.value.exit_code == 5
+    assert "what_nobody_required" in str(refused.value.context["output"])
+    assert there.current.identity == before
+    assert says(there)["plugins"] == {}
+
+
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_an_entry_for_a_host_that_is_not_here_is_left_alone(there: Bench, wheels: Path) -> None:
+    entries = "[guest]\nboth = both:plugin\n[visitor11]\nother = both_for_visitor:plugin\n"
+    write_wheel(wheels, "both", "1.0", entries=entries)
+    init(there, "guest")
+    there.call("install")
+    there.add("both")
+    assert says(there)["plugins"] == {"both": "1.0"}
+
+
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_an_entry_for_this_host_or_for_one_that_is_here_too_is_imported(there: Bench, wheels: Path) -> None:
+    for name, group in (("mine", "the-guest-plugins"), ("beside", "sprocket.parts")):
+        write_wheel(wheels, name, "2.0", requires=["sprocket"], entries=f"[{group}]\nx = absent_{name}:plugin\n")
+    init(there, "guest")
+    there.call("install")
+    for name in ("mine", "beside"):
+        with pytest.raises(HealthCheckFailed) as refused:
+            there.add(f"{name}==2.0")
+        assert f"absent_{name}" in str(refused.value.context["output"])
+
+
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_only_the_groups_that_a_person_named_count(there: Bench, wheels: Path) -> None:
+    entries = "[guest]\nboth = both:plugin\n[guest.old]\nother = both_as_it_was:plugin\n"
+    write_wheel(wheels, "both", "1.0", entries=entries)
+    init(there, "guest")
+    there.call("install")
+    with pytest.raises(HealthCheckFailed):
+        there.add("both")
+    assert there.pm("host", "init", "guest", "--plugin-group", "guest").exit_code == 0
+    there.add("both")
+    assert [plugin["name"] for plugin in there.current.record["plugins"]] == ["both"]
+    assert there.pm("host", "show", "--json").envelope["data"]["plugin-groups"] == ["guest"]
+
+
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_a_plugin_is_imported_after_its_host_as_the_host_does_it(there: Bench, wheels: Path) -> None:
+    """Such a plugin imports a host whose import loads every plugin: imported first it would meet itself half done."""
+    load = "import importlib.metadata\n[e.load() for e in importlib.metadata.entry_points(group='eager')]\n"
+    entries = "[console_scripts]\neager = eager:main\n"
+    write_wheel(wheels, "eager", "1.0", source=f"def main(): pass\n{load}", entries=entries)
+    source = "import eager\nplugin = eager.main\n"
+    write_wheel(wheels, "loop", "1.0", requires=["eager"], source=source, entries="[eager]\nloop = loop:plugin\n")
+    init(there, "eager")
+    there.call("install")
+    there.add("loop")
+
+
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_a_plugin_without_entry_points_is_refused_where_it_needs_what_is_not_there(there: Bench, wheels: Path) -> None:
+    write_wheel(wheels, "needy", "1.0", source="import what_nobody_required\n", entries="")
+    write_wheel(wheels, "choosy", "1.0", source="raise RuntimeError('only in a running host')\n", entries="")
+    write_wheel(wheels, "quiet", "1.0", entries="")
+    init(there, "guest")
+    there.call("install")
+    with pytest.raises(HealthCheckFailed) as refused:
+        there.add("needy")
+    assert "what_nobody_required" in str(refused.value.context["output"])
+    there.add("choosy", "quiet")
+    assert {"choosy", "quiet"} <= {package["name"] for package in there.current.record["packages"]}
+
+
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_a_host_that_reads_its_command_line_when_it_is_imported_reads_its_own(there: Bench, wheels: Path) -> None:
+    source = "import sys\nwords = sys.argv\ndef main(said=words[1:]): sys.exit(said != ['--version'] and 4)\n"
+    write_wheel(wheels, "early", "1.0", source=source, entries="[console_scripts]\nearly = early:main\n")
+    init(there, "early")
+    there.call("install")
+
+
+@pytest.mark.proves("pm-host-in-builds")
+def test_a_plugin_whose_build_imports_the_host_is_built_beside_it(there: Bench, wheels: Path) -> None:
+    """What OctoPrint's plugins do: their build runs code of the host, which must be the very host that is installed."""
+    same = "import importlib.metadata, guest, sprocket\nassert importlib.metadata.version('guest') == '1.0'\n"
+    write_sdist(wheels, extension(wheels, "grown", "1.0"), backend=same)
+    write_sdist(wheels, extension(wheels, "plain", "1.0"), backend="")
+    guest(wheels, "2.0")
+    init(there, "guest==1.0")
+    there.call("install")
+    before = there.current.identity
+
+    asked = []
+    for _ in range(3):
+        with pytest.raises(BuildFailed) as refused:
+            there.add("plain", "grown")
+        command = str(refused.value.hint).partition("perdure-pm ")[2]
+        asked.append(command)
+        assert there.pm(*shlex.split(command)).exit_code == 0
+    assert "install.build-with-host grown" in " ".join(asked)
+    assert there.current.identity == before
+    there.add("plain", "grown")
+    assert says(there)["plugins"] == {"grown": "1.0", "plain": "1.0"}
+    assert says(there)["version"] == "1.0"
+
+
+KINDS = """
+import importlib.resources, json, kinds_space.part, kinds_native._json, sys, pathlib
+def main():
+    print(json.dumps({
+        "data": importlib.resources.files("kinds_data").joinpath("table.txt").read_text(),
+        "space": kinds_space.part.here,
+        "compiled": kinds_native._json.__file__.endswith(".so"),
+        "page": pathlib.Path(sys.prefix, "share", "kinds", "page.html").read_text(),
+    }))
+"""
+
+
+@pytest.mark.platforms("linux")
+@pytest.mark.proves("pm-host-kinds")
+def test_compiled_modules_data_files_namespaces_and_commands_of_both_kinds(there: Bench, wheels: Path) -> None:
+    """One host with a compiled module, data in and outside of its package, and a namespace that its plugin shares."""
+    import _json  # of the standard library; any compiled module does
+
+    compiled = Path(_json.__file__)
+    more: dict[str, str | bytes] = {
+        "kinds_data/__init__.py": "",
+        "kinds_data/table.txt": "a table",
+        "kinds_space/part.py": "here = 'of the host'\n",
+        f"kinds_native/{compiled.name}": compiled.read_bytes(),
+        "kinds-1.0.data/data/share/kinds/page.html": "<p>",
+    }
+    entries = "[console_scripts]\nkinds = kinds:main\n[gui_scripts]\nkinds-window = kinds:main\n"
+    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}-cp{sys.version_info[0]}{sys.version_info[1]}-linux_x86_64"
+    write_wheel(wheels, "kinds", "1.0", source=KINDS, entries=entries, more=more, tag=tag)
+    space = {"kinds_space/added.py": "import kinds_space.part\nplugin = kinds_space.part.here\n"}
+    write_wheel(wheels, "kinds-added", "1.0", source="", entries="", more=space)
+    init(there, "kinds")
+    there.call("install")
+    expected = {"data": "a table", "space": "of the host", "compiled": True, "page": "<p>"}
+    assert says(there, "kinds") == expected
+    assert says(there, "kinds-window") == expected
+    there.add("kinds-added")
+    assert says(there, "kinds") == expected
+    python = there.current.environment / "bin" / "python"
+    ended = subprocess.run(
+        [python, "-I", "-c", "import kinds_space.added as a; print(a.plugin)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout == "of the host\n"
+    there.call("rollback")
+    assert says(there, "kinds") == expected
+
+
+@pytest.mark.proves("pm-host-writes-beside-itself")
+def test_a_host_that_writes_into_its_own_package_is_told_of_and_fails_in_words_of_its_own(
+    there: Bench, wheels: Path
+) -> None:
+    source = (
+        "import os, pathlib\n"
+        "def main():\n"
+        "    place = pathlib.Path(os.environ.get('PLACE') or pathlib.Path(__file__).parent)\n"
+        "    place.joinpath('cache.db').write_text('x')\n    print('{}')\n"
+    )
+    write_wheel(wheels, "scribe", "1.0", source=source, entries="[console_scripts]\nscribe = scribe:main\n")
+    init(there, "scribe")
+    outcome = there.call("install")
+    (said,) = [text for text in outcome.obligations if "scribe wrote" in text]
+    assert "cache.db" in said
+    assert "--env" in said
+    assert list(there.current.environment.rglob("cache.db")) == []
+
+    command = [str(there.layout.bin / "scribe")]
+    if os.geteuid() != 0:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": os.defpath})
+        assert ended.returncode != 0
+        assert "Permission denied" in ended.stderr
+    state = there.layout.home / "state"
+    state.mkdir()
+    init(there, "scribe", environment={"PLACE": str(state)})
+    assert there.call("install").status == "noop"
+    assert says(there, "scribe") == {}
+    assert (state / "cache.db").is_file()
+
+
+def test_a_host_that_changes_its_own_files_is_not_selected(there: Bench, wheels: Path) -> None:
+    source = "import pathlib\ndef main(): pathlib.Path(__file__).with_name('data.txt').write_text('more')\n"
+    entries = "[console_scripts]\nmolt = molt:main\n"
+    write_wheel(wheels, "molt", "1.0", source=source, entries=entries, more={"molt/data.txt": "x"})
+    init(there, "molt")
+    with pytest.raises(HealthCheckFailed, match=r"data\.txt"):
+        there.call("install")
+    assert not (there.layout.bin / "molt").exists()
+
+
+@pytest.mark.proves("pm-host-check-apart")
+def test_a_check_opens_nothing_of_the_person_and_leaves_nothing(there: Bench, wheels: Path) -> None:
+    source = (
+        "import os, pathlib, sys\n"
+        "def main():\n"
+        "    if 'DIARY' in os.environ or not os.environ['HOME'].startswith(os.environ['EXPECTED']): sys.exit(3)\n"
+        "    pathlib.Path.home().joinpath('.diary').write_text('x'); pathlib.Path('here').write_text('x')\n"
+    ).replace("os.environ['EXPECTED']", repr(str(there.layout.home)))
+    write_wheel(wheels, "diary", "1.0", source=source, entries="[console_scripts]\ndiary = diary:main\n")
+    init(there, "diary", environment={"DIARY": "mine"})
+    there.call("install")
+    assert [path for path in there.layout.home.rglob("*") if path.name in {".diary", "here"}] == []
