@@ -26,7 +26,7 @@ from perdure_pm import __version__
 from perdure_pm.adapters import streams
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.adapters.mutex import held
-from perdure_pm.adapters.processes import Completed, boot_id, call, process_start, replace_process, run
+from perdure_pm.adapters.processes import Completed, boot_id, call, keep_owner_bits, process_start, replace_process, run
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model import settings
 from perdure_pm.model.errors import (
@@ -336,6 +336,7 @@ class Bootstrap:
 def main(arguments: Sequence[str]) -> int:
     """Run one verb and return the exit code."""
     streams.open_descriptors()
+    keep_owner_bits()
     signal.signal(signal.SIGTERM, _terminate)
     as_json = "--json" in arguments or os.environ.get("PERDURE_JSON", "").lower() in settings.TRUE_WORDS
     verb = next((arguments[place] for place in _places(arguments)), "")

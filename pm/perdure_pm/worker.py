@@ -568,6 +568,7 @@ def main(
     layout = Layout(Path(words[1]))
     # Before anything else is imported: what prints on import must not print into the protocol.
     channel = Channel.claim()
+    processes.keep_owner_bits()
     if operations is None or make_context is None:
         from perdure_pm import composition
 

@@ -140,16 +140,28 @@ def explain(error: OSError, path: Path) -> PerdureError:
     # Of two names the second is the target: that of a rename, or of a copy.
     place = next((name for name in (error.filename2, error.filename) if isinstance(name, str)), str(path))
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return NoSpace(
-            f"no space left while writing {place}",
-            hint=f"free some space on the filesystem of {path}, then run the same command again",
-            context={"path": place},
-        )
+        missing, hint = name_shortage(path)
+        return NoSpace(f"no {missing} left while writing {place}", hint=hint, context={"path": place})
     return HomeUnusable(
         f"cannot write {place}: {error.strerror or error}",
         hint=_HINTS.get(error.errno or 0, "correct that, or choose another home with --home DIR").format(place=place),
         context={"path": place, "errno": errno.errorcode.get(error.errno or 0, "")},
     )
+
+
+def name_shortage(path: Path) -> tuple[str, str]:
+    """Return what a full filesystem lacks, and what to do: bytes, or inodes, of which most have a fixed number."""
+    nearest = path
+    while not nearest.exists() and nearest != nearest.parent:
+        nearest = nearest.parent
+    with contextlib.suppress(OSError, AttributeError):  # Windows has no such call
+        found = os.statvfs(nearest)
+        if found.f_files and not found.f_favail:
+            what = (
+                f"delete files on the filesystem of {nearest}: it has bytes left, and no inodes, which every file needs"
+            )
+            return "inodes", f"{what}; then run the same command again"
+    return "space", f"free some space on the filesystem of {path}, then run the same command again"
 
 
 def is_temporary(name: str) -> bool:

@@ -167,6 +167,23 @@ def call(command: Sequence[str | os.PathLike[str]], environment: Mapping[str, st
     return subprocess.call([os.fspath(part) for part in command], env=dict(environment), cwd=directory)
 
 
+_given_umask: int | None = None
+"""The umask that this process was started with, where it is another one now."""
+
+
+def keep_owner_bits() -> None:
+    """Have what this process and its children make usable by its owner, whatever the umask takes from others.
+
+    With an owner's bit in the umask, what was just written could not be read, and no program that was installed could
+    be started, not even by root.
+    """
+    global _given_umask  # noqa: PLW0603 - the umask is the process's own
+    given = os.umask(0o077)
+    os.umask(given & ~0o700)
+    if given & 0o700 and _given_umask is None:
+        _given_umask = given
+
+
 def replace_process(command: Sequence[str | os.PathLike[str]], environment: Mapping[str, str]) -> NoReturn:
     """Become `command`; on Windows, which cannot, run it and exit with its code.
 
@@ -181,6 +198,8 @@ def replace_process(command: Sequence[str | os.PathLike[str]], environment: Mapp
         raise SystemExit(subprocess.call(arguments, env=dict(environment)))
     # Python ignores it, and what is ignored stays so across exec: `yes | head` in that command would complain.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if _given_umask is not None:
+        os.umask(_given_umask)
     os.execve(arguments[0], arguments, dict(environment))
 
 

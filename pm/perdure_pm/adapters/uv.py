@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from perdure_pm.adapters.filesystem import name_shortage
 from perdure_pm.adapters.processes import Completed, run
 from perdure_pm.model.errors import (
     ArtefactMissing,
@@ -292,7 +293,7 @@ class Uv:
             self._uv(["cache", "clean", "--force"], "emptying the damaged cache", again=True)
             return self._uv(arguments, what, again=True, variables=variables)
         if completed.returncode != 0:
-            raise sort_failure(completed, what, self.network)
+            raise sort_failure(completed, what, self.network, self._layout.home)
         return completed
 
     def _environment(self) -> dict[str, str]:
@@ -366,16 +367,15 @@ _UNBUILT = re.compile(r"Failed to build `([a-z0-9][a-z0-9._-]*)(?:==([^`\s]+)| @
 _UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
 
 
-def sort_failure(completed: Completed, what: str, network: Network) -> PerdureError:
-    """Return the error for a failed call of uv. Its text is the only source: uv has no structured errors."""
+def sort_failure(completed: Completed, what: str, network: Network, place: Path = Path()) -> PerdureError:
+    """Return the error for a failed call of uv, which wrote below `place`; its text is the only source there is."""
     text = completed.stderr.strip() or completed.stdout.strip()
     context: dict[str, object] = {"uv": text[-4000:], "exit_code": completed.returncode}
     said = [line.strip().partition(": ")[2] for line in text.splitlines() if re.match(r"error: |\s+cause: ", line)]
     packages = ", ".join(dict.fromkeys(_PINNED.findall(text) or _UNKNOWN.findall(text)))
     if "No space left" in text or "os error 28" in text or "os error 122" in text:
-        return NoSpace(
-            f"no space left while {what}", hint="free some space, then run the same command again", context=context
-        )
+        missing, hint = name_shortage(place)
+        return NoSpace(f"no {missing} left while {what}", hint=hint, context=context)
     if what.startswith("building") and "The build backend returned an error" in text:
         # What a project's own build says may hold any of the words below.
         return BuildFailed(f"{what} failed: {_last_words(text)}", context=context)

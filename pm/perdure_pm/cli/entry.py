@@ -17,6 +17,7 @@ from typing import NoReturn
 import click
 
 from perdure_pm import __version__
+from perdure_pm.adapters.processes import keep_owner_bits
 from perdure_pm.adapters.streams import open_descriptors
 from perdure_pm.cli.options import Group, Told
 from perdure_pm.cli.render import Answer, write_answer, write_error
@@ -128,6 +129,7 @@ def show_help(context: click.Context, verb: tuple[str, ...]) -> NoReturn:
 def run_command_line(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
     _open_streams()
+    keep_owner_bits()
     words = list(sys.argv[1:] if arguments is None else arguments)
     session = Session(os.environ, json=wants_json(words, os.environ))
     before = _terminate_by_exception()

@@ -5,6 +5,7 @@ Owns: the words. Does not own: the operations (ops.install).
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,10 +20,20 @@ from perdure_pm.model.errors import EXIT_FOUND_WORK, UsageFault
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
+
+class Checkout(click.Path):
+    """A directory; an empty word, which a shell makes of a variable that is not set, is none, and not this one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not os.fspath(value):
+            self.fail("it is empty; give it a directory, or leave it out", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 CHECKOUT = click.option(
     "--checkout",
     metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    type=Checkout(exists=True, file_okay=False, resolve_path=True),
     help="The host's source tree; without it, the one that config.yaml names.",
 )
 CONFIRM = click.option(

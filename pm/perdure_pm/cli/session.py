@@ -79,13 +79,13 @@ class Session:
         A launcher acts on the home it lies in: a variable that was set for another one must not send its `uninstall`,
         nor any command that a hint names, there (docs/adr/0015).
         """
-        typed = self.flags.get("home")
+        typed = None if self.flags.get("home") is None else self.values["home"]  # an empty one is a fault, no default
         return Layout(resolve_home(str(typed) if typed else own_home(sys.prefix) or default_home(self.environ)))
 
     def find_disregarded_home(self) -> str:
         """Return what PERDURE_HOME names where that is another home than the one that is acted on, else nothing."""
         named = self.environ.get("PERDURE_HOME", "").strip()
-        if not named or self.flags.get("home") or own_home(sys.prefix) is None:
+        if not named or self.flags.get("home") is not None or own_home(sys.prefix) is None:
             return ""
         return "" if os.path.realpath(named) == os.path.realpath(self.layout.home) else named
 

@@ -36,6 +36,22 @@ def find_problem(runtime: str) -> str:
     return ""
 
 
+def refuse(summary: str, hint: str) -> None:
+    """End the process with what is wrong: an object on standard output where JSON was asked for, words otherwise."""
+    words = sys.argv[1:]
+    asked = "--json" in (words[: words.index("--")] if "--" in words else words)
+    if asked or os.environ.get("PERDURE_JSON", "").strip().lower() in ("1", "true", "yes", "on"):
+        import json
+
+        error = {"code": "integrity", "summary": summary, "context": {}, "hint": hint}
+        errors = [{**error, "retry": "after-change", "state": "needs-recovery"}]
+        envelope = {"schema": 1, "command": "", "status": "failed", "exit_code": 8, "data": {}, "errors": errors}
+        sys.stdout.write(json.dumps(envelope) + "\n")
+    else:
+        sys.stderr.write(f"error: {summary}\n  try: {hint}\n")
+    sys.exit(8)
+
+
 def rescue(runtime: str, problem: str) -> None:
     """Start the seed's bootstrap in place of this process; return only when there is none."""
     home = os.path.dirname(os.path.dirname(os.path.dirname(runtime)))
@@ -45,11 +61,10 @@ def rescue(runtime: str, problem: str) -> None:
     except (OSError, ValueError):
         bootstrap = ""
     if os.environ.get("PERDURE_RESCUED") == "1" or not os.path.isfile(bootstrap):
-        sys.stderr.write(
-            f"error: PM's runtime is damaged: {problem}\n"
-            f'  try: python3 pm/bootstrap.py --home "{home}" up   (in a checkout of Perdure)\n'
+        refuse(
+            f"PM's runtime is damaged: {problem}",
+            f'python3 pm/bootstrap.py --home "{home}" up   (in a checkout of Perdure)',
         )
-        sys.exit(8)
     sys.stderr.write(f"PM's runtime is damaged: {problem}; it is rebuilt first\n")
     python = getattr(sys, "_base_executable", None) or sys.executable
     command = [python, "-I", bootstrap, "--home", home, "rescue", *sys.argv[1:]]

@@ -1,3 +1,35 @@
+# Say a refusal as everything else of PM does: an object on standard output where JSON was asked for, words otherwise.
+as_json=
+case ${PERDURE_JSON-} in 1 | [Tt][Rr][Uu][Ee] | [Yy][Ee][Ss] | [Oo][Nn]) as_json=1 ;; esac
+for word; do
+    case $word in --) break ;; --json) as_json=1 ;; esac
+done
+control='[:cntrl:]'
+quote() { # have "quoted" be $1 as a JSON string, one character after the other: no program need be there
+    quoted= left=$1
+    while [ -n "$left" ]; do
+        letter=${left%"${left#?}"}
+        left=${left#?}
+        case $letter in
+        '"' | \\) letter=\\$letter ;;
+        [$control]) letter='\ufffd' ;;
+        esac
+        quoted=$quoted$letter
+    done
+    quoted=\"$quoted\"
+}
+refuse() { # code, exit code, state, summary, hint
+    if [ -n "$as_json" ]; then
+        quote "$4"
+        summary=$quoted
+        quote "$5"
+        error="{\"code\": \"$1\", \"summary\": $summary, \"context\": {}, \"hint\": $quoted, \"retry\": \"after-change\""
+        printf '%s\n' "{\"schema\": 1, \"command\": \"\", \"status\": \"failed\", \"exit_code\": $2, \"data\": {}, \"errors\": [$error, \"state\": \"$3\"}]}"
+    else
+        printf 'error: %s\n  try: %s\n' "$4" "$5" >&2
+    fi
+    exit "$2"
+}
 skipped=${PERDURE_RUNTIME_SKIPPED-} # the runtime's own word that its interpreter is of no use
 unset PERDURE_RUNTIME_SKIPPED
 runtime=
@@ -22,9 +54,8 @@ seed=
 case $seed in '' | *[!a-z0-9.-]*) seed=missing ;; esac
 bootstrap=$home/pm/seed/$seed/pm/bootstrap.py
 if [ ! -r "$bootstrap" ]; then
-    echo "error: PM's runtime and the seed that rebuilds it are gone from this home" >&2
-    echo "  try: python3 pm/bootstrap.py --home \"$home\" up   (in a checkout of Perdure)" >&2
-    exit 1
+    refuse integrity 8 needs-recovery "PM's runtime and the seed that rebuilds it are gone from this home" \
+        "python3 pm/bootstrap.py --home \"$home\" up   (in a checkout of Perdure)"
 fi
 check='import sys
 import argparse, ctypes, hashlib, json, subprocess, zipfile
@@ -36,6 +67,6 @@ for python in "$home"/python/*/bin/python3 python3 python3.14 python3.13 python3
         exec "$python" -I "$bootstrap" --home "$home" rescue "$@"
     fi
 done
-echo "error: PM's runtime cannot start, and there is no Python of at least 3.9 to rebuild it with" >&2
-echo "  try: install Python 3.9 or newer, then run the same command again" >&2
-exit 1
+refuse interpreter-missing 1 needs-recovery \
+    "PM's runtime cannot start, and there is no Python of at least 3.9 to rebuild it with" \
+    "install Python 3.9 or newer, then run the same command again"

@@ -56,8 +56,11 @@ def find_source(
         return Path(checkout).resolve(), ()
     kept = _find_kept(layout, context.profile, checkout)
     if kept is not None:
-        gone = checkout or kept.source
-        return kept, (f"the checkout {gone} is gone: {kept.name} {kept.version} was taken from the store",)
+        place = checkout or kept.source
+        gone = f"the checkout {place} is gone"
+        if os.path.isdir(place):
+            gone = f"{place} is no checkout any more, it has no pyproject.toml"
+        return kept, (f"{gone}: {kept.name} {kept.version} was taken from the store",)
     if checkout is not None:
         digest_checkout(Path(checkout))  # raises: says what is wrong with it
     raise NothingInstalled(

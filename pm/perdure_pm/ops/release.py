@@ -239,7 +239,9 @@ def _load_project(checkout: Path) -> dict[str, Any]:
             )
     except FileNotFoundError as error:
         raise UsageFault(
-            f"{checkout} is not the checkout of a project: it has no pyproject.toml",
+            f"{checkout} is not the checkout of a project: it has no pyproject.toml"
+            if checkout.is_dir()
+            else f"{checkout} is not there",
             hint="name the directory that holds the host's pyproject.toml and uv.lock with --checkout DIR",
             context={"path": str(checkout)},
         ) from error

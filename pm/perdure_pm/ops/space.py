@@ -5,6 +5,7 @@ Owns: the estimate, at worst, without hard links. Does not own: what frees space
 
 from __future__ import annotations
 
+from perdure_pm.adapters.filesystem import name_shortage
 from perdure_pm.model.errors import NoSpace
 from perdure_pm.ops.context import Context
 from perdure_pm.store.generations import Generation, current_generation, known_inventory
@@ -30,6 +31,11 @@ def explain_space(context: Context, fault: NoSpace) -> NoSpace:
     if "needed" in fault.context:
         return fault
     home = context.layout.home
+    missing, hint = name_shortage(home)
+    if missing == "inodes":
+        return NoSpace(
+            f"{fault.summary}; {home} has no inodes left", hint=hint, context={"path": str(home), **fault.context}
+        )
     free = context.filesystem.free_bytes(home)
     needed = _needed_bytes(context, current_generation(context.layout, context.profile))
     return NoSpace(

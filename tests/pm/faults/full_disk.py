@@ -6,6 +6,8 @@ verdict (test_full_disk).
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 import subprocess
@@ -34,6 +36,10 @@ MEGABYTES = 260
 """More than what PM wants to see free before it begins, so that it fills only on the way."""
 
 
+INODES = 20_000
+"""More than any home of these tests has files."""
+
+
 def fill(filler: Path, left: int) -> None:
     """Have all but `left` bytes of the disk taken."""
     with filler.open("ab", buffering=0) as file:
@@ -46,18 +52,33 @@ def fill(filler: Path, left: int) -> None:
         file.truncate(max(0, file.seek(0, os.SEEK_END) - left))
 
 
+def fill_names(filler: Path) -> None:
+    """Have no inode left: as many empty files as the disk takes."""
+    filler.mkdir()
+    with contextlib.suppress(OSError):
+        for number in itertools.count():
+            (filler / str(number)).touch()
+
+
 def attempt(workshop: Workshop, template: Layout, disk: Path, stage: str, left: int) -> dict[str, Any]:
     """Return what `plugin add` told and left on a disk that fills at `stage`, and what the next attempt did."""
     filler = disk / "filler"
     layout = copy_home(template, disk / "home")
     task = TASKS["plugin add"]
     before = what_runs(layout), texts(layout)
+
+    def take_all() -> None:
+        if left < 0:
+            fill_names(filler)
+        else:
+            fill(filler, left)
+
     if stage == "before":
-        fill(filler, left)
+        take_all()
 
     def on_stage(now: str) -> None:
         if now == stage and not filler.exists():
-            fill(filler, left)
+            take_all()
 
     full = perform(workshop, layout, task, LocalFilesystem(), reporter=Told(on_stage))
     found = what_runs(layout)
@@ -72,7 +93,7 @@ def attempt(workshop: Workshop, template: Layout, disk: Path, stage: str, left: 
         "home": str(layout.home),
         "unsealed": list_unsealed(layout),
     }
-    filler.unlink(missing_ok=True)
+    LocalFilesystem().remove_tree(filler)
     told["next"] = _tell(perform(workshop, layout, task, LocalFilesystem()))
     require_readable(layout)
     require_in_line(layout)
@@ -89,17 +110,18 @@ def _tell(ended: Ended) -> dict[str, Any]:
         "status": ended.status,
         "exit_code": error.exit_code,
         "summary": error.summary,
+        "hint": error.hint,
         "context": {name: error.context.get(name) for name in ("path", "needed", "free")},
     }
 
 
 def main(words: list[str]) -> None:
-    """Try every stage and every rest that is named: FOLDER UV LOCK TEMPLATE STAGE:LEFT and so on."""
+    """Try every stage and every rest that is named: FOLDER UV LOCK TEMPLATE STAGE:LEFT and so on; -1 takes inodes."""
     folder, uv, lock, template, *cases = words
     workshop = Workshop(folder=Path(folder), uv=Path(uv), lock=Path(lock))
     disk = Path(folder) / "disk"
     disk.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m,nr_inodes={INODES}", "tmpfs", disk], check=True)
     for case in cases:
         stage, _, left = case.partition(":")
         sys.stdout.write(json.dumps(attempt(workshop, Layout(Path(template)), disk, stage, int(left))) + "\n")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,11 +31,21 @@ pytestmark = [
 
 
 @pytest.mark.proves("faults-no-space")
-@pytest.mark.parametrize("stage", ["before", *STAGES])
-def test_a_disk_that_fills_keeps_the_old_generation_and_the_next_attempt_works(
-    stage: str, workshop: Workshop, templates: dict[str, Layout], checkout: Path, figure: Callable[[str], None]
+def test_a_disk_without_inodes_is_told_as_such(
+    workshop: Workshop, templates: dict[str, Layout], checkout: Path
 ) -> None:
-    cases = [f"{stage}:{left}" for left in (LEFT if stage != "before" else (0, 1 << 20))]
+    told = attempts(workshop, templates, checkout, [f"{stage}:-1" for stage in ("before", "resolve", "build", "seal")])
+    for case in told:
+        assert (case["filled"], case["unchanged"], case["exit_code"]) == (True, True, EXIT_NO_SPACE), case
+        assert "no inodes left" in case["summary"], case
+        assert case["hint"].startswith("delete files on the filesystem of "), case
+        assert (case["next"]["exit_code"], case["added"]) == (0, True), case
+
+
+def attempts(
+    workshop: Workshop, templates: dict[str, Layout], checkout: Path, cases: list[str]
+) -> list[dict[str, Any]]:
+    """Return what each case told."""
     places = (checkout, workshop.folder, workshop.uv, workshop.lock, templates["two"].home)
     ended = subprocess.run(
         ["unshare", "-m", sys.executable, "-I", "-c", _CODE, *map(str, places), *cases],
@@ -44,7 +55,16 @@ def test_a_disk_that_fills_keeps_the_old_generation_and_the_next_attempt_works(
         timeout=240,
     )
     assert ended.returncode == 0, ended.stderr[-4000:]
-    told = [json.loads(line) for line in ended.stdout.splitlines()]
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+@pytest.mark.proves("faults-no-space")
+@pytest.mark.parametrize("stage", ["before", *STAGES])
+def test_a_disk_that_fills_keeps_the_old_generation_and_the_next_attempt_works(
+    stage: str, workshop: Workshop, templates: dict[str, Layout], checkout: Path, figure: Callable[[str], None]
+) -> None:
+    cases = [f"{stage}:{left}" for left in (LEFT if stage != "before" else (0, 1 << 20))]
+    told = attempts(workshop, templates, checkout, cases)
     assert len(told) == len(cases)
     for case in told:
         assert case["filled"], case

@@ -390,3 +390,43 @@ def test_a_launcher_acts_on_its_own_home_whatever_the_variable_names(bench: Benc
     assert bench.pm("uninstall", "--yes", variables=variables).exit_code == 0
     assert not bench.layout.bin.exists()
     assert [path.name for path in other.iterdir()] == ["kept"]
+
+
+@pytest.mark.proves("home-usable-whatever-umask")
+@pytest.mark.parametrize("mask", ["777", "277", "077"])
+def test_an_owner_can_use_what_was_installed_whatever_the_umask(bench: Bench, mask: str) -> None:
+    uv = next((bench.layout.home / "tools" / "uv").iterdir()) / "uv"
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f'umask {mask}; exec "$0" "$@"', bench.layout.bin / "perdure-pm", "plugin", "add", "gadget"],
+        env={**bench.command_line.environment, **bench.settings()},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert os.access(uv, os.X_OK)
+    for folder, _, names in os.walk(bench.current.path):
+        for path in (folder, *(os.path.join(folder, name) for name in names)):
+            mode = os.lstat(path).st_mode
+            assert mode & 0o400, path
+            assert mode & 0o100 or not os.path.isdir(path), path
+    (receipt,) = bench.receipts("plugin-add")
+    assert (bench.layout.receipts / receipt.name).stat().st_mode & 0o600 == 0o600
+    assert bench.start().returncode == 0
+
+
+def test_a_checkout_that_is_empty_or_lost_its_project_is_told_as_what_it_is(bench: Bench, tmp_path: Path) -> None:
+    for verb in ("install", "upgrade", "plan"):
+        ended = bench.pm(verb, "--checkout", "")
+        assert ended.exit_code == 2
+        assert "'--checkout': it is empty; give it a directory, or leave it out" in ended.err, ended.err
+    moved = tmp_path / "checkout"
+    shutil.copytree(bench.workshop.checkout, moved)
+    assert bench.pm("install", "--checkout", str(moved)).exit_code == 0
+    (moved / "pyproject.toml").unlink()
+    (said,) = bench.call("install").obligations
+    assert said.startswith(f"{moved} is no checkout any more, it has no pyproject.toml: fakehost ")
+    shutil.rmtree(moved)
+    (said,) = bench.call("install").obligations
+    assert said.startswith(f"the checkout {moved} is gone: fakehost ")

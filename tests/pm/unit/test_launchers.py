@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -148,7 +149,7 @@ def test_what_is_no_file_in_a_pointers_place_is_not_waited_for(speaking: Home, c
     for pointer in (speaking.layout.pointer("default"), speaking.layout.runtime_pointer, speaking.layout.seed_pointer):
         pointer.unlink()
         os.mkfifo(pointer)
-    assert start([speaking.layout.bin / command]).returncode == 1
+    assert start([speaking.layout.bin / command]).returncode == (8 if command == "perdure-pm" else 1)
 
 
 @pytest.mark.proves("launcher-any-shell")
@@ -280,11 +281,43 @@ def test_without_a_seed_a_person_is_told(speaking: Home, lost: str) -> None:
     else:
         shutil.rmtree(speaking.layout.seed(SEED))
     ended = start([speaking.layout.bin / "perdure-pm", "status"], path=os.environ["PATH"])
-    assert (ended.returncode, ended.stdout) == (1, "")
+    assert (ended.returncode, ended.stdout) == (8, "")
     assert ended.stderr == (
         "error: PM's runtime and the seed that rebuilds it are gone from this home\n"
         f'  try: python3 pm/bootstrap.py --home "{speaking.layout.home}" up   (in a checkout of Perdure)\n'
     )
+
+
+@pytest.mark.proves("launcher-json")
+@pytest.mark.parametrize("shell", SHELLS, ids=[words[0] for words in SHELLS])
+@pytest.mark.parametrize("name", ["home", 'qu"ote\\', "ä ☃", "new\nline\t"])
+def test_a_refusal_of_the_launcher_is_json_where_json_was_asked_for(
+    tmp_path: Path, shell: list[str], name: str
+) -> None:
+    home = Home(tmp_path / name)
+    shutil.rmtree(home.runtime)
+    program = str(shutil.which(shell[0]))
+    launcher = home.layout.bin / "perdure-pm"
+    nowhere = start([program, *shell[1:], launcher, "status", "--json"])
+    if not Path("/usr/bin/python3").exists() and not Path("/usr/local/bin/python3").exists():
+        assert envelope(nowhere, 1)["code"] == "interpreter-missing"
+    shutil.rmtree(home.layout.seeds)
+    for words, variables in ((["status", "--json"], {}), (["status"], {"PERDURE_JSON": "True"})):
+        error = envelope(start([program, *shell[1:], launcher, *words], **variables), 8)
+        assert (error["code"], error["state"], error["retry"]) == ("integrity", "needs-recovery", "after-change")
+        shown = re.sub(r"[\x00-\x1f]", "\ufffd", str(home.layout.home))
+        assert error["hint"] == f'python3 pm/bootstrap.py --home "{shown}" up   (in a checkout of Perdure)'
+    said = start([program, *shell[1:], launcher, "run", "--", "--json"])
+    assert (said.returncode, said.stdout, said.stderr[:7]) == (8, "", "error: ")
+
+
+def envelope(ended: subprocess.CompletedProcess[str], code: int) -> dict[str, str]:
+    """Return the one error of an answer in JSON."""
+    assert (ended.returncode, ended.stderr) == (code, ""), ended
+    answer = json.loads(ended.stdout)
+    assert (answer["schema"], answer["status"], answer["exit_code"]) == (1, "failed", code)
+    (error,) = answer["errors"]
+    return error
 
 
 # Writing them
