@@ -61,4 +61,4 @@ if __name__ == "__main__":
     except (ImportError, SyntaxError) as error:
         if os.environ.get("PERDURE_DEBUG", "").strip().lower() in ("1", "true", "yes", "on"):
             raise
-        refuse(f"{describe(error)}   (PERDURE_DEBUG=1 shows where)", "rollback")
+        refuse(f"{describe(error)}   (PERDURE_DEBUG=1 shows where)", "repair")

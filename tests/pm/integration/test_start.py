@@ -113,6 +113,23 @@ def test_a_damaged_module_is_one_line_and_a_traceback_only_on_demand(bench: Benc
 
 
 @pytest.mark.proves("start-says-why")
+def test_damage_of_the_same_size_is_mended_by_the_second_command(bench: Bench) -> None:
+    generation = bench.current
+    (module,) = (generation.environment / "lib").glob("python*/site-packages/fakehost/__init__.py")
+    writable(module.parent)
+    text = module.read_text()
+    module.unlink()
+    module.write_text("(" + text[1:])
+    shutil.rmtree(module.parent / "__pycache__")
+    ways = bench.start().stderr.splitlines()[1:]
+    pm = bench.layout.bin / "perdure-pm"
+    assert ways == [f'  try: "{pm}" install', f'  where that finds nothing to do: "{pm}" repair']
+    assert bench.pm("install").exit_code == 0
+    assert bench.start().returncode == 0 or bench.pm("repair").exit_code == 0
+    assert bench.start().returncode == 0
+
+
+@pytest.mark.proves("start-says-why")
 def test_a_script_runs_as_it_would_by_itself(tmp_path: Path) -> None:
     script = tmp_path / "command"
     script.write_text(
