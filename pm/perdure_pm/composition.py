@@ -53,6 +53,7 @@ OPERATIONS: dict[str, Operation] = {
     "label": Operation("labelling:label", mutating=True),
     "pin": Operation("labelling:pin", mutating=True),
     "plugin-add": Operation("plugins:add_plugins", mutating=True),
+    "plugin-bisect": Operation("bisect:bisect_plugins", mutating=True),
     "plugin-disable": Operation("switching:disable_plugins", mutating=True),
     "plugin-enable": Operation("switching:enable_plugins", mutating=True),
     "plugin-remove": Operation("plugins:remove_plugins", mutating=True),

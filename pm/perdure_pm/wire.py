@@ -59,6 +59,7 @@ OPERATION_NAMES: tuple[str, ...] = (
     "package-install",
     "pin",
     "plugin-add",
+    "plugin-bisect",
     "plugin-disable",
     "plugin-enable",
     "plugin-remove",

@@ -159,3 +159,39 @@ def _say_state(state: Mapping[str, Any]) -> str:
     said = str(state["state"]).replace("-", " ")
     said += f": {state['why']}" if state["why"] else ""
     return said + (f" ({state['hint']})" if state["hint"] else "")
+
+
+@plugin.command(
+    "bisect", kind="building", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@click.option("--timeout", metavar="TIME", help="After which one run of COMMAND counts as failed; 120s by default.")
+@click.argument("command", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+@click.pass_obj
+def plugin_bisect(session: Session, timeout: str | None, command: tuple[str, ...]) -> Answer:
+    """Find which plugins keep the host from working.
+
+    The host is built and started with fewer and fewer of them; what is selected stays. COMMAND ends with 0 where all is
+    right, and finds the host's commands first on PATH; without it, the host's own check decides.
+    """
+    from perdure_pm.cli.remote import call
+
+    arguments = {"command": list(command), "directory": os.getcwd(), "timeout": parse_seconds(timeout)}
+    return call(session, "plugin-bisect", arguments, _show_culprits)
+
+
+def _show_culprits(data: Mapping[str, Any], status: str) -> str:
+    if data.get("dry_run"):
+        return f"would start the host with fewer and fewer of: {', '.join(data['plugins']) or 'no plugins'}"
+    if status == "noop":
+        return (
+            f"everything works with all {len(data['plugins'])} plugins\n"
+            "where it does not for you: perdure-pm plugin bisect -- COMMAND, which fails then"
+        )
+    lines = [
+        f"{group[0]} alone keeps it from working"
+        if len(group) == 1
+        else f"{', '.join(group[:-1])} and {group[-1]} keep it from working together, and neither does alone"
+        for group in data["culprits"]
+    ]
+    names = " ".join(dict.fromkeys(group[-1] for group in data["culprits"]))
+    return "\n".join([*lines, f"found in {data['tries']} tries; leave out: perdure-pm plugin disable {names}"])
