@@ -48,6 +48,7 @@ from perdure_pm.ops.verify import verify
 from perdure_pm.ops.wanted import Wanted
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, load_current, next_number
+from perdure_pm.store.inventory import Inventory
 
 SECONDS = 120.0
 """How long a person's command may take in one try, where nothing else is said."""
@@ -177,10 +178,10 @@ class _Bench:
         identity = f"{next_number(layout)}-{wanted.digest()[:12]}"
         try:
             resolution = Resolution(requirements=self._requirements(entries), lock=str(self.current.record["lock"]))
-            build_candidate(context, self.uv, wanted, resolution, identity, self.current, self.config)
+            built = build_candidate(context, self.uv, wanted, resolution, identity, self.current, self.config)
             # Files are shared with what runs: a command that writes in place must not reach it.
             context.filesystem.make_read_only(layout.generation(identity))
-            said = self._find_fault(wanted, identity)
+            said = self._find_fault(wanted, identity, built)
         finally:
             drop_candidate(context, identity, None)
         if said is not None:
@@ -194,12 +195,13 @@ class _Bench:
         found = tuple(entry for entry, name in names.items() if name in said or name.replace("-", "_") in said)
         return found if len(found) < len(entries) else ()
 
-    def _find_fault(self, wanted: Wanted, identity: str) -> str | None:
+    def _find_fault(self, wanted: Wanted, identity: str, built: Inventory) -> str | None:
         """Return what a failing start said, or None where it works."""
         context = self.context
         if not self.command:
             try:
-                verify(context, self.config, wanted, identity, find_commands(context, self.config, wanted, identity))
+                commands = find_commands(context, self.config, wanted, identity)
+                verify(context, self.config, wanted, identity, commands, built)
             except (HealthCheckFailed, DeadlineExceeded) as fault:
                 return f"{fault.summary}\n{fault.context.get('output', '')}"
             return None
