@@ -90,7 +90,7 @@ def _watched() -> Iterator[None]:
 
     stream, silent = sys.stdout, _Silent(sys.stdout)
     forks = {name: getattr(os, name) for name in ("fork", "forkpty") if hasattr(os, name)}
-    sys.stdout = silent  # type: ignore[assignment]
+    sys.stdout = silent
     for name in forks:
         setattr(os, name, fork)
     try:
