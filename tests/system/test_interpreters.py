@@ -137,3 +137,70 @@ def test_an_interpreter_that_uv_shares_is_not_built_on(
     other.up("--offline", "--python", python).succeeded()  # who names it gets it
     taken = json.loads((there.runtime_path / "record.json").read_bytes())["inputs"]["python"]["path"]
     assert taken == os.path.realpath(python)
+
+
+@pytest.fixture
+def without_python() -> tuple[str, ...]:
+    """What to start a command through so that no Python of the machine can be started from it."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("only root may hide the machine's interpreters")
+    known = ("/usr/bin/python3", "/usr/local/bin/python3", sys.executable)
+    places = sorted({os.path.realpath(path) for path in known if os.path.exists(path)})
+    hide = "".join(f"mount --bind /dev/null {path} && " for path in places)
+    return ("unshare", "-m", "sh", "-c", f'{hide}exec "$@"', "sh")
+
+
+@pytest.mark.proves("system-no-python")
+@pytest.mark.parametrize("lazy", [True, False])
+def test_without_any_python_uv_brings_one_in(
+    lazy: bool,
+    installed: Installation,
+    warm_home: Path,
+    downloads: Path,
+    scratch_user: dict[str, str],
+    network_environment: Mapping[str, str],
+    without_python: tuple[str, ...],
+) -> None:
+    """The last rung: every Python is gone, PM's runtime too; a person's `repair` may, and what nobody asked for not."""
+    there = replace(installed, home=warm_home, environment={**scratch_user, **network_environment})
+    there.up().succeeded()
+    LocalFilesystem().remove_tree(there.runtime_path / "venv")
+    words = ("status",) if lazy else ("repair", "--json")
+    variables = {"PATH": "/usr/bin:/bin", "PERDURE_PYTHON_DOWNLOADS": str(downloads), "PERDURE_NO_LAZY": "1"}
+    ended = replace(there, prefix=without_python).with_environment(**variables).pm(*words)
+    if lazy:
+        assert ended.code == 1
+        assert "no Python of at least 3.9" in ended.err
+        assert not (warm_home / "python").exists()
+        return
+    ended.succeeded()
+    (anew,) = ended.json["data"]["anew"]
+    assert anew["profile"] == "default", "what ran on the interpreter that is gone was installed anew on the new one"
+    record = json.loads((there.runtime_path / "record.json").read_bytes())
+    assert record["inputs"]["python"]["version"].startswith("3.13.")
+    assert Path(record["inputs"]["python"]["path"]).is_relative_to(warm_home / "python")
+
+
+@pytest.mark.proves("system-own-python-moves")
+def test_a_home_with_its_own_python_works_after_it_was_moved(
+    installed: Installation,
+    warm_home: Path,
+    downloads: Path,
+    scratch_user: dict[str, str],
+    network_environment: Mapping[str, str],
+) -> None:
+    """Case 114: one step, without network, and every launcher and generation works."""
+    there = replace(installed, home=warm_home, environment={**scratch_user, **network_environment})
+    there.up("--python", "3.13", "--python-downloads", downloads).succeeded()
+    assert list((warm_home / "python").glob("cpython-3.13*"))
+    moved = warm_home.with_name("moved")
+    warm_home.rename(moved)
+    try:
+        gone = replace(there, home=moved, environment={**scratch_user, "PERDURE_OFFLINE": "1"})
+        gone.pm("repair", "--json").succeeded()
+        gone.perdure("plugins", "--check").succeeded()
+        gone.pm("doctor", "--deep", "--json").succeeded()
+        record = json.loads((gone.generation_path / "record.json").read_bytes())
+        assert Path(record["interpreter"]["path"]).is_relative_to(moved / "python")
+    finally:
+        moved.rename(warm_home)

@@ -60,13 +60,42 @@ fi
 check='import sys
 import argparse, ctypes, hashlib, json, subprocess, zipfile
 sys.exit(sys.version_info < (3, 9))'
-for python in "$home"/python/*/bin/python3 python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 \
-    /usr/bin/python3 /usr/local/bin/python3; do
-    # What bootstrap imports is asked for too: an interpreter may have lost a part of its standard library.
-    if "$python" -I -c "$check" >/dev/null 2>&1; then
-        exec "$python" -I "$bootstrap" --home "$home" rescue "$@"
-    fi
-done
+try_pythons() {
+    for python in "$home"/python/*/bin/python3 python3 python3.14 python3.13 python3.12 python3.11 python3.10 \
+        python3.9 /usr/bin/python3 /usr/local/bin/python3; do
+        # What bootstrap imports is asked for too: an interpreter may have lost a part of its standard library.
+        if "$python" -I -c "$check" >/dev/null 2>&1; then
+            exec "$python" -I "$bootstrap" --home "$home" rescue "$@"
+        fi
+    done
+}
+try_pythons "$@"
+# There is no Python. uv needs none and brings one into the home, unless nobody asked for an install and none may be made.
+asked=
+case ${1-} in install | repair | upgrade) asked=1 ;; esac
+case "${1-} ${2-}" in 'self rebuild' | 'plugin add' | 'plugin update') asked=1 ;; esac
+if [ -z "$asked" ] && [ -r "$home/pm/policy" ]; then
+    while read -r line; do [ "$line" != lazy=true ] || asked=1; done <"$home/pm/policy"
+    case ${PERDURE_NO_LAZY-} in '' | 0 | [Ff]alse | FALSE | [Nn]o | NO | [Oo]ff | OFF) ;; *) asked= ;; esac
+    [ ! "$home/config.yaml" -nt "$home/pm/policy" ] || asked= # what it says now is not mirrored yet
+fi
+if [ -n "$asked" ]; then
+    for uv in "$home"/tools/uv/*/uv; do
+        [ -x "$uv" ] || continue
+        echo "there is no Python of at least 3.9: uv brings one in, 3.13" >&2
+        # Nothing of the caller's reaches uv but how the network is reached, as in adapters/uv.py.
+        /usr/bin/env -i PATH=/usr/bin:/bin HOME="$home/cache/tmp" LC_ALL=C.UTF-8 \
+            ${HTTP_PROXY+"HTTP_PROXY=$HTTP_PROXY"} ${HTTPS_PROXY+"HTTPS_PROXY=$HTTPS_PROXY"} \
+            ${ALL_PROXY+"ALL_PROXY=$ALL_PROXY"} ${NO_PROXY+"NO_PROXY=$NO_PROXY"} \
+            ${PERDURE_PROXY+"HTTP_PROXY=$PERDURE_PROXY" "HTTPS_PROXY=$PERDURE_PROXY" "ALL_PROXY=$PERDURE_PROXY"} \
+            ${SSL_CERT_FILE+"SSL_CERT_FILE=$SSL_CERT_FILE"} ${SSL_CERT_DIR+"SSL_CERT_DIR=$SSL_CERT_DIR"} \
+            ${PERDURE_CERTIFICATE+"SSL_CERT_FILE=$PERDURE_CERTIFICATE"} \
+            "$uv" python install --no-bin --no-config --system-certs --no-progress --color never \
+            --install-dir "$home/python" --cache-dir "$home/cache/uv" \
+            ${PERDURE_PYTHON_DOWNLOADS:+--python-downloads-json-url "$PERDURE_PYTHON_DOWNLOADS"} 3.13 >&2 || continue
+        try_pythons "$@"
+    done
+fi
 refuse interpreter-missing 1 needs-recovery \
     "PM's runtime cannot start, and there is no Python of at least 3.9 to rebuild it with" \
     "install Python 3.9 or newer, then run the same command again"
