@@ -21,6 +21,7 @@ from perdure_pm.model.errors import (
     ArtefactMissing,
     BuildFailed,
     BuildRefused,
+    DirectUrlRefused,
     HomeUnusable,
     IntegrityFault,
     InterpreterMissing,
@@ -364,6 +365,11 @@ _SOURCE_ONLY = re.compile(
     r"Wheels are required for `([a-z0-9][a-z0-9._-]*)` because building from source is disabled"
 )
 _UNBUILT = re.compile(r"Failed to build `([a-z0-9][a-z0-9._-]*)(?:==([^`\s]+)| @ [^`]*)?`")
+_DIRECT = re.compile(
+    r"Failed to resolve dependencies for(?: package)? `([^`]+)`(?s:.*?)"
+    r"Package `([a-z0-9][a-z0-9._-]*)` was included as a URL dependency(?s:.*?)"
+    r"Consider adding `[^`@]+ @ ([^`\s]+)[^`]*`"
+)
 _UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
 
 
@@ -403,6 +409,14 @@ def sort_failure(completed: Completed, what: str, network: Network, place: Path 
             "would run code that nobody checked",
             hint=f"where you trust it: perdure-pm config set install.build {name}",
             context={**context, "package": name, "setting": "install.build"},
+        )
+    direct = _DIRECT.search(text)
+    if direct is not None:
+        who, name, url = direct.groups()
+        return DirectUrlRefused(
+            f"{who.replace('==', ' ')} requires {name} from {public_address(url)} and not from an index",
+            hint=f"where you trust that address: perdure-pm config set install.direct-urls {name}",
+            context={**context, "plugin": who.partition("==")[0], "package": name, "url": url},
         )
     if _ABSENT.search(text) and (packages or not network.fetches):
         missing = packages or (said[-1] if said else text[-200:])

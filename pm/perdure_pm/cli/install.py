@@ -60,15 +60,21 @@ def install(session: Session, checkout: str | None, extras: tuple[str, ...], con
 @click.command(cls=Verb, kind="building")
 @CHECKOUT
 @CONFIRM
+@click.option("--keep-plugins", is_flag=True, help="Refuse where a plugin that runs now would sit out.")
 @click.pass_obj
-def upgrade(session: Session, checkout: str | None, confirm_within: str | None) -> Answer:
+def upgrade(session: Session, checkout: str | None, confirm_within: str | None, keep_plugins: bool) -> Answer:
     """Take the newest host and plugins that fit.
 
-    The host is taken from its checkout as it is now.
+    The host is taken from its checkout as it is now. Packages that were not there before are asked about.
     """
     from perdure_pm.cli.remote import call
 
-    arguments = {"checkout": checkout, "confirm_within": parse_seconds(confirm_within)}
+    arguments = {
+        "checkout": checkout,
+        "confirm_within": parse_seconds(confirm_within),
+        "consent": session.yes,
+        "keep_plugins": keep_plugins,
+    }
     return call(session, "upgrade", arguments, show_install)
 
 

@@ -69,7 +69,7 @@ def plugin_update(session: Session, names: tuple[str, ...], confirm_within: str 
     """
     from perdure_pm.cli.remote import call
 
-    arguments = {"names": list(names), "confirm_within": parse_seconds(confirm_within)}
+    arguments = {"names": list(names), "confirm_within": parse_seconds(confirm_within), "consent": session.yes}
     return call(session, "plugin-update", arguments, show_install)
 
 

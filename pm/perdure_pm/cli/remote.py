@@ -22,6 +22,7 @@ from perdure_pm.cli.progress import Progress
 from perdure_pm.cli.render import Answer
 from perdure_pm.cli.session import Session, own_home
 from perdure_pm.client import Cancellation, Client, Result
+from perdure_pm.model.errors import BuildRefused, ConsentMissing, PerdureError
 from perdure_pm.store.layout import Layout
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -43,20 +44,51 @@ def call(
     """
     layout = session.writable_layout()
     _require_own_home(session, layout)
+    agreed: dict[str, Any] = {}
+    while True:
+        try:
+            return _answer(_run(session, layout, operation, {**arguments, **agreed}), show)
+        except ConsentMissing as missing:
+            agreed = {"consent": _ask(session, missing, "consent")}
+        except BuildRefused as refused:
+            if session.dry_run:
+                raise
+            value = ",".join(_ask(session, refused, "allow"))
+            _run(session, layout, "config-set", {"key": refused.context["setting"], "value": value})
+
+
+def _ask(session: Session, error: PerdureError, what: str) -> list[str]:
+    """Return the names in an error's context that a person agrees to.
+
+    Raises:
+        PerdureError: the error itself, where there is nothing to agree to or nobody to ask.
+        ConsentDeclined: the person said no.
+    """
+    names, question = error.context.get(what), error.context.get("question")
+    if not isinstance(names, list) or not isinstance(question, str):
+        raise error
+    try:
+        session.require_consent(question)
+    except ConsentMissing:
+        raise error from None
+    return [str(name) for name in names]
+
+
+def _run(session: Session, layout: Layout, operation: str, arguments: Mapping[str, Any]) -> Result:
+    """Return the result of an operation that ran in a worker."""
     cancellation = Cancellation()
     # The runtime that runs this command line is one that can serve: it was checked when it started.
     client = Client(
         layout, lambda: Path(sys.executable), environ=session.environ, ahead=lambda: ahead.take(layout.home)
     )
     with Progress(session) as progress, _cancelled_by_signals(cancellation):
-        result = client.call(
+        return client.call(
             operation,
             {**arguments, "settings": session.request_settings()},
             cancel=cancellation,
             on_progress=progress,
             on_log=progress.log,
         )
-    return _answer(result, show)
 
 
 def _require_own_home(session: Session, layout: Layout) -> None:

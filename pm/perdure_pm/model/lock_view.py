@@ -83,6 +83,12 @@ def parse_registry(lock: str) -> str | None:
     return found[1] if found else None
 
 
+def parse_version(lock: str, name: str) -> str | None:
+    """Return the version of package `name` of a uv.lock; None where it has none."""
+    found = re.search(rf'^name = "{re.escape(name)}"\nversion = "([^"]*)"$', lock, re.MULTILINE)
+    return found[1] if found else None
+
+
 def with_cutoff(lock: str, moment: str, exempt: Sequence[str]) -> str:
     """Return a lock that says of itself that nothing newer than `moment` counted: uv reads no other for that question.
 

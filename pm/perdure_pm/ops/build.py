@@ -38,7 +38,8 @@ SHOWN_FINDINGS = 20
 LEFT_BYTES = 16 * 1024 * 1024
 """What must be left after a build for it to be trusted."""
 LEASE = "perdure_lease"
-_PINNED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)")
+_PINNED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?:==(?P<version>[^\s;\\]+)| ?@ \S+)")
+"""By version, or by the address that a person accepted."""
 
 
 @dataclass(frozen=True)

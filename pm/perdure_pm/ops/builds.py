@@ -13,7 +13,7 @@ from pathlib import Path
 from perdure_pm import ports
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.config import HomeConfig
-from perdure_pm.model.errors import BuildFailed
+from perdure_pm.model.errors import BuildFailed, BuildRefused
 from perdure_pm.ops.build import Wheel
 from perdure_pm.ops.release import Release
 from perdure_pm.ops.trials import host_pins
@@ -50,7 +50,11 @@ def name_what_to_allow(fault: BuildFailed, config: HomeConfig) -> BuildFailed:
         return BuildFailed(f"{fault.summary} ({why})", context=fault.context)
     reason = "where its build needs the host" if with_host else "where you trust it"
     command = f"perdure-pm config set {setting} {','.join([*before, package])}"
-    return type(fault)(fault.summary, hint=f"{reason}: {command}", context=fault.context)
+    context = dict(fault.context)
+    if isinstance(fault, BuildRefused) and config.admission.build_policy == "ask":
+        # What a terminal asks about; the answer is kept, else the next operation would be refused again.
+        context |= {"allow": [*before, package], "question": f"{fault.summary}. Build {package} all the same?"}
+    return type(fault)(fault.summary, hint=f"{reason}: {command}", context=context)
 
 
 def _named(wheel: Wheel) -> str:

@@ -22,6 +22,7 @@ from itertools import pairwise
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
 
 from perdure_pm.model.clash import Clash, Step, WayOut
 from perdure_pm.model.errors import BuildRefused, ConflictRefused, PerdureError
@@ -57,7 +58,7 @@ def explain(
         ground: of the resolution that failed.
         requirements: what did not resolve with the host.
         failure: how uv refused; with its words.
-        there: those of the requirements that the profile had before.
+        there: the names of what the profile runs now.
     """
     if not is_unsolvable(failure):
         return failure  # uv was killed, or broke, or nothing could be reached: it never came to an answer
@@ -281,7 +282,7 @@ class _Inquiry:
             return None
         version = self._host_with([requirement])
         release = self.ground.release
-        if version is None or version == release.version:
+        if version is None or Version(version) <= Version(release.version):
             return WayOut(what=f"a newer {release.name} that fits {requirement}", command=None, fits=False)
         return WayOut(what=f"{release.name} {version}", command="perdure-pm upgrade", fits=True)
 
@@ -295,10 +296,10 @@ class _Inquiry:
         release = self.ground.release
         for wanted in (f"{asked.name}{extras}", f"{asked.name}{extras}>=0.dev0"):
             version = None if wanted == requirement else self._host_with([wanted])
-            if version is not None and version != release.version:
+            if version is not None and Version(version) > Version(release.version):
                 command = f"perdure-pm host init '{asked.name}{extras}=={version}' --yes"
                 return WayOut(what=f"{release.name} {version}", command=command, fits=True)
-        return WayOut(what=f"another {release.name}", command=None, fits=False)
+        return WayOut(what=f"any newer {release.name}", command=None, fits=False)
 
     def _host_with(self, hosts: Sequence[str]) -> str | None:
         beside = json.loads(self.ground.release.source).get("with", [])
@@ -314,7 +315,7 @@ class _Inquiry:
         rest = tuple(other for other in self.requirements if other != text)
         name = requirement_name(text)
         fits = not rest or self._fits(rest)
-        command = f"perdure-pm plugin remove {name}" if text in self.there else None
+        command = f"perdure-pm plugin disable {name}" if name in self.there else None
         return WayOut(what=f"leaving out {name}", command=command if fits else None, fits=fits)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.ops.arguments import read_duration, read_text, read_texts
+from perdure_pm.ops.consent import read_consent
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.publish import publish
 from perdure_pm.ops.release import require_checkout
@@ -58,13 +59,17 @@ def upgrade(context: Context, arguments: Mapping[str, Any]) -> Outcome:
 
     Args:
         context: the world.
-        arguments: as for `install`.
+        arguments: as for `install`; ``consent``: true, or the names of packages that may be added; ``keep_plugins``:
+            whether it is refused that a plugin which runs now would sit out.
 
     Raises:
+        ConsentMissing: it brings in packages that nobody agreed to; nothing changed.
         PerdureError: see `publish`.
     """
     change = Change(
         operation="upgrade",
+        consent=read_consent(arguments),
+        keep_plugins=arguments.get("keep_plugins") is True,
         checkout=_read_checkout(arguments),
         upgrade=True,
         confirm_within=read_duration(arguments, "confirm_within"),

@@ -11,6 +11,7 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 
 from perdure_pm.adapters.interpreter import Interpreter
+from perdure_pm.model.lock_view import parse_version
 from perdure_pm.ops.build import Wheel, split_requirements
 from perdure_pm.ops.resolve import Resolution
 from perdure_pm.ops.sitting_out import marker_environment
@@ -37,7 +38,11 @@ def resolved_versions(wheels: Sequence[Wheel], resolution: Resolution, interpret
                 continue
             requirement = Requirement(text)
             if requirement.marker is None or Marker(str(requirement.marker)).evaluate(environment):
-                found[name] = next(iter(requirement.specifier)).version
+                pinned = next(iter(requirement.specifier), None)
+                # What has an address has its version in the lock.
+                version = parse_version(resolution.lock, name) if pinned is None else pinned.version
+                if version is not None:
+                    found[name] = version
     return found
 
 

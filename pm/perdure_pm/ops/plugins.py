@@ -12,6 +12,7 @@ from typing import Any
 from perdure_pm.model.errors import UsageFault
 from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.arguments import read_duration, read_texts
+from perdure_pm.ops.consent import read_consent
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.publish import publish
 from perdure_pm.ops.typed_sources import find_entry
@@ -95,15 +96,18 @@ def update_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
 
     Args:
         context: the world.
-        arguments: ``names``: in any spelling, all of them where it is absent; ``confirm_within``: seconds of trial.
+        arguments: ``names``: in any spelling, all of them where it is absent; ``confirm_within``: seconds of trial;
+            ``consent``: true, or the names of packages that may be added.
 
     Raises:
+        ConsentMissing: it brings in packages that nobody agreed to; nothing changed.
         UsageFault: one is not in the list; nothing changed.
         PerdureError: see `publish`.
     """
     names = read_texts(arguments, "names") if arguments.get("names") else ()
     change = Change(
         operation="plugin-update",
+        consent=read_consent(arguments),
         renew=tuple(dict.fromkeys(requirement_name(text) for text in names)),
         confirm_within=read_duration(arguments, "confirm_within"),
     )

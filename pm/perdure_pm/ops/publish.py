@@ -31,8 +31,10 @@ from typing import Any
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.admission import Admission
 from perdure_pm.model.errors import BuildFailed, ConfigChanged, LazyInstallRefused, NoSpace, PerdureError
+from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.builds import name_what_to_allow, with_host_in_builds
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_commands, seal_candidate
+from perdure_pm.ops.consent import require_consent, require_kept
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import build_release, find_release, find_source, make_uv
@@ -57,7 +59,7 @@ from perdure_pm.ops.sitting_out import find_python_misfit, refuse_misfit
 from perdure_pm.ops.soundness import ensure_read_only
 from perdure_pm.ops.sources import asked_before, needs_resolution, was_resolved, with_seen, with_snapshots
 from perdure_pm.ops.space import explain_space, require_space
-from perdure_pm.ops.trials import Ground, said_by_uv
+from perdure_pm.ops.trials import Ground, host_versions, said_by_uv
 from perdure_pm.ops.verify import verify
 from perdure_pm.ops.wanted import Change, Wanted, answers, find_base, find_sealed, leave_out, want
 from perdure_pm.store import history
@@ -156,6 +158,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         return _answer_noop(context, intent, change, wanted, current, notices)
     if context.dry_run:
         return Outcome(status="ok", data={"plan": plan, "dry_run": True}, obligations=notices)
+    _require_agreement(change, wanted, current, plan["packages"])
 
     text = _intent_text(intent, change, wanted)  # a configuration that cannot take the change is known before a build
 
@@ -259,6 +262,18 @@ def _intent_text(intent: Intent, change: Change, wanted: Wanted) -> str:
     if change.plugins is None and change.switch is None and intent.plugins is not None:
         return intent.profile_file.text
     return plan_choice(intent, wanted.choice)
+
+
+def _require_agreement(
+    change: Change, wanted: Wanted, current: Generation | None, packages: list[dict[str, str | None]]
+) -> None:
+    """Return when a person agreed to what is added and to what is left out; a first installation is what was asked."""
+    if current is None:
+        return
+    running = {requirement_name(entry) for entry in current.record.get("selection", ())}
+    require_kept(wanted.sit_outs, running, keep=change.keep_plugins)
+    expected = {*wanted.selection.names(), *host_versions(wanted.release)}
+    require_consent(change.consent, packages, expected, change.operation)
 
 
 def _resolve_what_fits(

@@ -19,6 +19,7 @@ from perdure_pm.model.errors import (
     ArtefactMissing,
     BuildFailed,
     ConflictRefused,
+    DirectUrlRefused,
     IntegrityFault,
     NetworkUnreachable,
     PerdureError,
@@ -80,6 +81,7 @@ def resolve(
         NetworkUnreachable, ArtefactMissing: nothing could be learned.
     """
     uv, release = ground.uv, ground.release
+    locked = split_requirements(release.requirements)
     project = ground.pose(ground.folder, requirements)
     if seed is not None and seed.is_file():
         ground.filesystem.copy_file(seed, project / "uv.lock")
@@ -87,14 +89,13 @@ def resolve(
     new = {requirement_name(text) for text in requirements if text not in seeded and text not in ground.sources}
     watch = Watch(screen, new - pins.keys())
     try:
-        _lock(ground, project, from_cache=seed is not None and from_cache)
+        ground = _lock_with_accepted(ground, requirements, project, locked, from_cache=seed is not None and from_cache)
     except PerdureError as failure:
         if not is_unsolvable(failure):
             raise
         from perdure_pm.ops.explanation import explain  # only here: what fits needs no explanation
 
-        raise explain(ground, requirements, failure, there=seeded) from failure
-    locked = split_requirements(release.requirements)
+        raise explain(ground, requirements, failure, there=screen.installed) from failure
     found = _keep_quarantine(ground, project, requirements, screen, locked, seed)
     _refuse_disguises(ground, project, requirements, screen, locked, watch, found)
     python = ground.interpreter.path
@@ -192,6 +193,46 @@ def _refuse_own_names(added: Collection[str], release: Release, requirements: Se
             hint="leave out the plugin that needs it",
             context={"requirements": list(requirements), "names": own},
         )
+
+
+def _lock_with_accepted(
+    ground: Ground, requirements: Sequence[str], project: Path, locked: Collection[str], *, from_cache: bool
+) -> Ground:
+    """Have the project locked, and return the ground with the addresses that plugins require and a person accepted.
+
+    uv never takes an address that is not written into the project, so each comes to light here, one after the other.
+
+    Raises:
+        DirectUrlRefused: one was not accepted by name, or the host locked what it is of.
+    """
+    while True:
+        try:
+            _lock(ground, project, from_cache=from_cache)
+        except DirectUrlRefused as refused:
+            name, url = str(refused.context["package"]), str(refused.context["url"])
+            if name in locked or url.startswith("file:"):
+                why = (
+                    f"the host's lock decides about {name}" if name in locked else "an address on this machine is none"
+                )
+                raise DirectUrlRefused(
+                    f"{refused.summary}, and {why}",
+                    hint=f"leave out {refused.context['plugin']}",
+                    context=refused.context,
+                ) from refused
+            accepted = f"{name} @ {url}"
+            if name not in ground.rules.direct_urls or accepted in ground.accepted:
+                raise keep_accepted(refused, ground.rules.direct_urls) from None
+            ground = replace(ground, accepted=(*ground.accepted, accepted))
+            ground.pose(project, requirements)
+        else:
+            return ground
+
+
+def keep_accepted(refused: DirectUrlRefused, accepted: Sequence[str]) -> DirectUrlRefused:
+    """Return the refusal with a hint that keeps what is accepted already: a setting is written as a whole."""
+    names = ",".join(sorted({*accepted, str(refused.context["package"])}))
+    hint = f"where you trust that address: perdure-pm config set install.direct-urls {names}"
+    return DirectUrlRefused(refused.summary, hint=hint, context=refused.context)
 
 
 def _lock(ground: Ground, project: Path, *, from_cache: bool) -> None:

@@ -45,6 +45,9 @@ class Ground:
     renew: tuple[str, ...] = ()
     """Normalised names of what is looked up anew although an earlier answer has it."""
 
+    accepted: tuple[str, ...] = ()
+    """What plugins require from an address, as requirements with it, and a person accepted by name."""
+
     def pose(
         self,
         folder: Path,
@@ -69,7 +72,12 @@ class Ground:
         pins = host_pins(release) if bind else []
         wheels = (*wheels, *(self.sources[text] for text in requirements if text in self.sources))
         write_generated_project(
-            self.filesystem, folder, wheels, [*named, *requirements], self.interpreter, [*pins, *constraints]
+            self.filesystem,
+            folder,
+            wheels,
+            [*named, *requirements],
+            self.interpreter,
+            [*pins, *self.accepted, *constraints],
         )
         return folder
 

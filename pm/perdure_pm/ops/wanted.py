@@ -49,6 +49,10 @@ class Change:
     """Whether versions that still fit are looked up anew."""
     confirm_within: timedelta | None = None
     """How long the new generation is on trial."""
+    consent: frozenset[str] | None = None
+    """The packages that may be added without a person having named them; None for all of them."""
+    keep_plugins: bool = False
+    """Whether it is refused that a plugin which runs now would sit out."""
     expected: str | None = None
     """The digest of the profile's config.yaml that the caller saw, if that matters."""
 
