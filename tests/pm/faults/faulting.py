@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from perdure_pm.adapters.filesystem import LocalFilesystem, explain
 
@@ -47,7 +47,7 @@ def _flushed() -> Iterator[set[Path]]:
     found: set[Path] = set()
     call = os.fsync
 
-    def listen(handle: int) -> None:
+    def listen(handle: Any) -> None:
         call(handle)
         path = Path(os.readlink(f"/proc/self/fd/{handle}"))
         if path.is_dir():

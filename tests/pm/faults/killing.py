@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from perdure_pm import wire
 from perdure_pm.adapters import processes
-from perdure_pm.client import WORKER_ENTRY
+from perdure_pm.adapters.worker_process import WORKER_ENTRY
 from perdure_pm.store.layout import Layout
 from tests.pm.fake_host import Workshop
 from tests.pm.faults.performing import Task, arguments_of

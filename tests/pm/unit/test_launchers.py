@@ -316,6 +316,7 @@ def envelope(ended: subprocess.CompletedProcess[str], code: int) -> dict[str, st
     assert (ended.returncode, ended.stderr) == (code, ""), ended
     answer = json.loads(ended.stdout)
     assert (answer["schema"], answer["status"], answer["exit_code"]) == (1, "failed", code)
+    error: dict[str, str]
     (error,) = answer["errors"]
     return error
 
