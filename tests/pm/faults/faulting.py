@@ -47,9 +47,9 @@ def _flushed() -> Iterator[set[Path]]:
     found: set[Path] = set()
     call = os.fsync
 
-    def listen(handle: Any) -> None:
-        call(handle)
-        path = Path(os.readlink(f"/proc/self/fd/{handle}"))
+    def listen(fd: Any) -> None:
+        call(fd)
+        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
         if path.is_dir():
             found.add(path)
 
