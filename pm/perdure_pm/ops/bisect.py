@@ -31,7 +31,6 @@ from perdure_pm.model.requirement import parse_source, requirement_name
 from perdure_pm.ops.arguments import read_duration, read_text
 from perdure_pm.ops.build import split_requirements
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_commands
-from perdure_pm.ops.chronicle import selection_of
 from perdure_pm.ops.conflict import Counted, find_smallest
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.environment import host_environment
@@ -49,6 +48,7 @@ from perdure_pm.ops.wanted import Wanted
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, load_current, next_number
 from perdure_pm.store.inventory import Inventory
+from perdure_pm.store.recorded import selection_of
 
 SECONDS = 120.0
 """How long a person's command may take in one try, where nothing else is said."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from perdure_pm.model.errors import IntegrityFault
-from perdure_pm.ops.packages_of import compare_packages, recorded_versions
 from perdure_pm.store.generations import Generation, find_generation, list_generations, load_current
 from perdure_pm.store.history import FORMAT, load_history
 from perdure_pm.store.labels import Labels, load_labels
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer
+from perdure_pm.store.recorded import compare_packages, recorded_versions, selection_of
 
 
 def read_history(layout: Layout, profile: str) -> dict[str, Any]:
@@ -73,13 +73,6 @@ def _describe(generation: Generation, labels: Labels) -> dict[str, Any]:
         "pinned": generation.identity in labels.pinned,
         "labels": sorted(name for name, target in labels.named.items() if target == generation.identity),
     }
-
-
-def selection_of(generation: Generation) -> tuple[str, ...]:
-    """Return the entries that a generation was built for."""
-    return tuple(
-        generation.record.get("selection", [plugin["distribution"] for plugin in generation.record["plugins"]])
-    )
 
 
 def _version(generation: Generation) -> str:

@@ -1,6 +1,6 @@
-"""Which packages a generation holds, or would hold, and how two sets differ.
+"""Which packages a generation would hold.
 
-Owns: reading versions off a record and off a resolution. Does not own: resolving (resolve) or building.
+Owns: reading versions off a resolution. Does not own: those of a record (store.recorded), resolving (resolve).
 """
 
 from __future__ import annotations
@@ -15,16 +15,6 @@ from perdure_pm.model.lock_view import parse_version
 from perdure_pm.ops.build import Wheel, split_requirements
 from perdure_pm.ops.resolve import Resolution
 from perdure_pm.ops.sitting_out import marker_environment
-from perdure_pm.store.generations import Generation
-
-
-def compare_packages(before: dict[str, str], after: dict[str, str]) -> list[dict[str, str | None]]:
-    """Return the packages that were added, removed or moved, by name, with both versions."""
-    return [
-        {"name": name, "from": before.get(name), "to": after.get(name)}
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
-    ]
 
 
 def resolved_versions(wheels: Sequence[Wheel], resolution: Resolution, interpreter: Interpreter) -> dict[str, str]:
@@ -44,8 +34,3 @@ def resolved_versions(wheels: Sequence[Wheel], resolution: Resolution, interpret
                 if version is not None:
                     found[name] = version
     return found
-
-
-def recorded_versions(generation: Generation | None) -> dict[str, str]:
-    """Return name → version of what a generation holds."""
-    return {} if generation is None else {entry["name"]: entry["version"] for entry in generation.record["packages"]}

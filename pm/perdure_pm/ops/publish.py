@@ -49,7 +49,7 @@ from perdure_pm.ops.intent import (
     write_pending,
 )
 from perdure_pm.ops.launchers import write_host_launchers
-from perdure_pm.ops.packages_of import compare_packages, recorded_versions, resolved_versions
+from perdure_pm.ops.packages_of import resolved_versions
 from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, tidy
 from perdure_pm.ops.release import with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
@@ -65,8 +65,9 @@ from perdure_pm.ops.wanted import Change, Wanted, answers, find_base, find_seale
 from perdure_pm.store import history
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, current_generation, next_number
+from perdure_pm.store.published import load_sit_outs, save_published
+from perdure_pm.store.recorded import compare_packages, recorded_versions
 from perdure_pm.store.records import keep_record
-from perdure_pm.store.sit_outs import load_sit_outs, save_sit_outs
 from perdure_pm.store.trial import Trial
 
 BUILDS = 2
@@ -209,7 +210,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         lambda: keep_record(filesystem, layout, identity),
         lambda: write_host_launchers(filesystem, layout, commands, intent.home.host_environment),
         lambda: finish_pending(context),
-        lambda: save_sit_outs(filesystem, layout, context.profile, wanted.sit_outs),
+        lambda: save_published(filesystem, layout, context.profile, text, wanted.choice, wanted.sit_outs),
         lambda: write_host(context, intent, wanted.release.name, checkout, wanted.extras),
         lambda: tuple(map(str, wanted.sit_outs)),
     )
@@ -237,7 +238,7 @@ def _answer_noop(
         write_host_launchers(context.filesystem, context.layout, commands, intent.home.host_environment)
         write_pending(context, intent.profile_file, text, current.identity)
         notices = (*notices, *finish_pending(context))
-        save_sit_outs(context.filesystem, context.layout, context.profile, wanted.sit_outs)
+        save_published(context.filesystem, context.layout, context.profile, text, wanted.choice, wanted.sit_outs)
         # Where config.yaml names no checkout, a crash kept it from being written; else it says what a person wrote.
         named = change.checkout or (None if intent.home.names_host else wanted.release.source)
         source = None if named is None or not os.path.isdir(named) else Path(named).resolve()

@@ -20,6 +20,7 @@ from perdure_pm.store.generations import Generation, list_generations, load_curr
 from perdure_pm.store.layout import Layout, environment_python
 from perdure_pm.store.pointer import list_profiles, load_pointer, read_plain
 from perdure_pm.store.policy import lazy_allowed
+from perdure_pm.store.published import load_published
 
 _RUNTIME = re.compile(r"[0-9a-f]{12}(\.[0-9]+)?")
 _MAX_RECORD = 1 << 20
@@ -169,11 +170,9 @@ def _running(layout: Layout) -> str | None:
 
 
 def _sit_outs(layout: Layout, profile: str) -> list[dict[str, Any]]:
-    if not layout.sit_outs(profile).is_file():
-        return []
-    from perdure_pm.store.sit_outs import load_sit_outs  # knows requirements, which takes time to import
-
-    return [sit_out.to_json() for sit_out in load_sit_outs(layout, profile)]
+    published = load_published(layout, profile)
+    found = () if published is None else published.sit_outs
+    return [{key: item[key] for key in ("name", "entry", "reason")} for item in found]
 
 
 def _skipped(layout: Layout, profile: str, current: Generation) -> list[dict[str, Any]]:

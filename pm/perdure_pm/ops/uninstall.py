@@ -50,7 +50,7 @@ class Owned:
 # In the order of removal: pointers first, so that an uninstall that dies half-way leaves nothing that seems installed;
 # PM's runtime and the launchers last, so that the same command can be given again.
 OWNED: tuple[Owned, ...] = (
-    Owned(folder="profiles/*", names="current|trial|pending|history\\.jsonl|sit-outs\\.json|crashes"),
+    Owned(folder="profiles/*", names="current|trial|pending|history\\.jsonl|published\\.json|crashes"),
     Owned(folder="store", names=r"releases|plugins|packages|generations|records|trash|labels\.json"),
     Owned(folder="test", names="pm|app"),
     Owned(folder="cache", names="uv|tmp"),

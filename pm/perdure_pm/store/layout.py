@@ -186,9 +186,9 @@ class Layout:
     def trial(self, profile: str) -> Path:
         return self.profile(profile) / "trial"
 
-    def sit_outs(self, profile: str) -> Path:
-        """Which plugins sat out when the profile was published last, and why."""
-        return self.profile(profile) / "sit-outs.json"
+    def published(self, profile: str) -> Path:
+        """What the profile's config.yaml said when it was published last, and which plugins sat out."""
+        return self.profile(profile) / "published.json"
 
     def crashes(self, profile: str) -> Path:
         """What the app keeps of plugins that ended it: the app writes here, PM reads, and removes what is enabled."""

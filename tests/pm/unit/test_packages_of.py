@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.ops.build import Wheel
-from perdure_pm.ops.packages_of import compare_packages, recorded_versions, resolved_versions
+from perdure_pm.ops.packages_of import resolved_versions
 from perdure_pm.ops.resolve import Resolution
 from perdure_pm.store.generations import load_generation
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.recorded import compare_packages, recorded_versions
 from tests.pm.sample_home import IDENTITY, make_generation
 
 SETS = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["1", "2", "3"]))

@@ -1,0 +1,30 @@
+"""What a generation's record says of its plugins and packages, and how two sets of packages differ.
+
+Owns: reading that off a record. Does not own: the record's form (store.generations), or what a resolution says
+(ops.packages_of).
+"""
+
+from __future__ import annotations
+
+from perdure_pm.store.generations import Generation
+
+
+def compare_packages(before: dict[str, str], after: dict[str, str]) -> list[dict[str, str | None]]:
+    """Return the packages that were added, removed or moved, by name, with both versions."""
+    return [
+        {"name": name, "from": before.get(name), "to": after.get(name)}
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def recorded_versions(generation: Generation | None) -> dict[str, str]:
+    """Return name → version of what a generation holds."""
+    return {} if generation is None else {entry["name"]: entry["version"] for entry in generation.record["packages"]}
+
+
+def selection_of(generation: Generation) -> tuple[str, ...]:
+    """Return the entries that a generation was built for."""
+    return tuple(
+        generation.record.get("selection", [plugin["distribution"] for plugin in generation.record["plugins"]])
+    )
