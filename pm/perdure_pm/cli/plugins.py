@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from perdure_pm.cli import authoring
 from perdure_pm.cli.install import CONFIRM, parse_seconds, show_install
 from perdure_pm.cli.options import Group
 from perdure_pm.cli.render import Answer, columns
@@ -195,3 +196,6 @@ def _show_culprits(data: Mapping[str, Any], status: str) -> str:
     ]
     names = " ".join(dict.fromkeys(group[-1] for group in data["culprits"]))
     return "\n".join([*lines, f"found in {data['tries']} tries; leave out: perdure-pm plugin disable {names}"])
+
+
+plugin.add_command(authoring.plugin_new, "new")
