@@ -54,6 +54,7 @@ OPERATIONS: dict[str, Operation] = {
     "pin": Operation("labelling:pin", mutating=True),
     "plugin-add": Operation("plugins:add_plugins", mutating=True),
     "plugin-bisect": Operation("bisect:bisect_plugins", mutating=True),
+    "plugin-check": Operation("plugin_check:check_plugin", mutating=False),
     "plugin-disable": Operation("switching:disable_plugins", mutating=True),
     "plugin-enable": Operation("switching:enable_plugins", mutating=True),
     "plugin-remove": Operation("plugins:remove_plugins", mutating=True),

@@ -60,6 +60,7 @@ OPERATION_NAMES: tuple[str, ...] = (
     "pin",
     "plugin-add",
     "plugin-bisect",
+    "plugin-check",
     "plugin-disable",
     "plugin-enable",
     "plugin-remove",

@@ -1,15 +1,21 @@
 """plugin new, plugin check: for people who write plugins.
 
-Owns: the words. Does not own: what they do (ops.skeleton).
+Owns: the words. Does not own: what they do (ops.skeleton, ops.plugin_check).
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import click
 
 from perdure_pm.cli.options import Verb
-from perdure_pm.cli.render import Answer
+from perdure_pm.cli.render import Answer, columns
 from perdure_pm.cli.session import Session
+from perdure_pm.model.errors import EXIT_FOUND_WORK
 
 
 @click.command(cls=Verb, kind="mutating")
@@ -30,3 +36,30 @@ def plugin_new(session: Session, place: str) -> Answer:
     if not session.dry_run:
         text += f"\n\ninstall it: perdure-pm plugin add {click.format_filename(str(data['path']))}"
     return Answer(data={**data, "dry_run": session.dry_run} if session.dry_run else data, text=text)
+
+
+@click.command(cls=Verb, kind="building")
+@click.argument("source", metavar="PATH")
+@click.pass_obj
+def plugin_check(session: Session, source: str) -> Answer:
+    """Check a plugin before it is given to others; exit 3 where something is found.
+
+    Its manifest, its build, its requirements with the host's lock on every machine that the lock is for, files that
+    other distributions have too, a start of the host with it alone, and the time of its imports. Nothing that runs is
+    changed.
+    """
+    from perdure_pm.cli.remote import call
+    from perdure_pm.model.source import looks_like_path
+
+    place = os.path.abspath(os.path.expanduser(source))
+    word = place if looks_like_path(source) or os.path.exists(source) else source
+    answer = call(session, "plugin-check", {"source": word}, _show_checks)
+    return replace(answer, exit_code=EXIT_FOUND_WORK) if answer.data.get("found") else answer
+
+
+def _show_checks(data: Mapping[str, Any], _status: str) -> str:
+    lines = []
+    for check in data.get("checks", ()):
+        lines.append([check["status"], check["name"], check["about"] if not check["found"] else check["found"][0]])
+        lines += [["", "", found] for found in check["found"][1:]]
+    return columns(lines)

@@ -199,3 +199,4 @@ def _show_culprits(data: Mapping[str, Any], status: str) -> str:
 
 
 plugin.add_command(authoring.plugin_new, "new")
+plugin.add_command(authoring.plugin_check, "check")

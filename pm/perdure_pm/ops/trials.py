@@ -44,6 +44,8 @@ class Ground:
     """The wheels of plugins with an address, by the requirement that asks for each: its name with extras."""
     renew: tuple[str, ...] = ()
     """Normalised names of what is looked up anew although an earlier answer has it."""
+    environments: tuple[str, ...] = ()
+    """Markers of the machines that an answer must be for; by default this one."""
 
     accepted: tuple[str, ...] = ()
     """What plugins require from an address, as requirements with it, and a person accepted by name."""
@@ -78,6 +80,7 @@ class Ground:
             [*named, *requirements],
             self.interpreter,
             [*pins, *self.accepted, *constraints],
+            environments=self.environments,
         )
         return folder
 
@@ -172,9 +175,12 @@ def write_generated_project(
     dependencies: Sequence[str],
     interpreter: Interpreter,
     constraints: Sequence[str] = (),
+    *,
+    environments: Sequence[str] = (),
 ) -> None:
-    """Have a project at `folder` that depends on `dependencies`, for this machine and this minor version alone.
+    """Have a project at `folder` that depends on `dependencies`, for this minor version alone.
 
+    It is for the machines of `environments`, or, where none is named, for this one.
     JSON's strings are TOML's basic strings, so json.dumps writes every value.
     """
     major, minor = interpreter.release
@@ -187,7 +193,7 @@ def write_generated_project(
         f"dependencies = {json.dumps(list(dependencies))}",
         "[tool.uv]",
         "package = false",
-        f"environments = [{json.dumps(_here())}]",
+        f"environments = {json.dumps(list(environments) or [_here()])}",
     ]
     if constraints:
         lines.append(f"constraint-dependencies = {json.dumps(list(constraints))}")

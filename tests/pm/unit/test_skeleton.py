@@ -34,9 +34,7 @@ def test_every_file_is_written_with_the_names_filled_in(layout: Layout, tmp_path
 
 
 @pytest.mark.proves("skeleton-whole-or-none")
-def test_what_cannot_be_written_leaves_nothing(
-    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_written_leaves_nothing(layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_source: Path, target: Path) -> None:
         raise OSError(5, "broken", str(target))
 
