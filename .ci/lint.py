@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 APP_SOURCES = ("app/perdure", "compat/perdure_compat", "plugins/facts/perdure_facts")
 APP_TESTS = ("tests/app", "tests/plugins", "tests/compat", "tests/architecture")
-PM_SOURCES = ("pm/perdure_pm", "pm/bootstrap.py", ".ci/lint.py", "docs/generate.py")
+PM_SOURCES = ("pm/perdure_pm", "pm/bootstrap.py", "pm/merge_yaml.py", ".ci/lint.py", "docs/generate.py")
 PM_TESTS = ("tests/pm", "tests/system", "tests/perf")
 
 # Settings of the person's own tools, which would make the same check say something else on another machine.
