@@ -46,6 +46,7 @@ from perdure_pm.ops.intent import Intent, load_intent
 from perdure_pm.ops.release import Release, with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.runtime import choose_interpreter
+from perdure_pm.ops.screening import make_screen
 from perdure_pm.ops.selection import parse_selection
 from perdure_pm.ops.snapshots import Snapshot, ensure_snapshot, look
 from perdure_pm.ops.sources import find_source_misfits
@@ -196,7 +197,7 @@ def _check_all(context: Context, word: str, checks: list[_Check]) -> tuple[str |
     checks.append(fit)
     checks.append(_check_requirements(context, ground, wanted, manifest))
     checks.append(_check_files(ground.current, snapshot))
-    checks += _check_start(context, ground, wanted, stopped=bool(fit.found or checks[-2].found))
+    checks += _check_start(context, ground, wanted, stopped=any(check.found for check in checks[-3:]))
     return source.name, snapshot.version
 
 
@@ -290,7 +291,7 @@ def _resolving(context: Context, ground: _Ground, wanted: Wanted, folder: Path) 
         release=ground.release,
         interpreter=wanted.interpreter,
         folder=folder,
-        builds=ground.intent.home.build,
+        rules=ground.intent.home.admission,
         sources={snapshot.requirement: snapshot.wheel for snapshot in wanted.snapshots},
     )
 
@@ -353,9 +354,9 @@ def _check_start(context: Context, ground: _Ground, wanted: Wanted, *, stopped: 
     identity = f"{next_number(layout)}-{wanted.digest()[:12]}"
     try:
         resolution = _resolve(context, ground, wanted)
-        build_candidate(context, ground.uv, wanted, resolution, identity, ground.current, home)
+        inventory = build_candidate(context, ground.uv, wanted, resolution, identity, ground.current, home)
         commands = find_commands(context, home, wanted, identity)
-        verify(context, home, wanted, identity, commands)
+        start.found += verify(context, home, wanted, identity, commands, inventory)
         start.about = f"{ground.release.name} {ground.release.version} starts with it"
         _take_time(context, wanted, identity, imports)
     except (HealthCheckFailed, SourceUnusable, ManifestInvalid, BuildFailed) as fault:
@@ -371,7 +372,8 @@ def _resolve(context: Context, ground: _Ground, wanted: Wanted) -> Resolution:
     context.filesystem.remove_tree(scratch)
     context.filesystem.make_directories(scratch)
     try:
-        return resolve(_resolving(context, ground, wanted, scratch), _asked(wanted))
+        screen = make_screen(context, ground.intent.home.admission, {})
+        return resolve(_resolving(context, ground, wanted, scratch), _asked(wanted), screen)
     finally:
         context.filesystem.remove_tree(scratch)
 
