@@ -13,6 +13,7 @@ import sys
 
 from perdure_pm.adapters.leases import find_users, is_leased
 from perdure_pm.model.errors import IntegrityFault
+from perdure_pm.ops.profiles import find_lagging_profiles
 from perdure_pm.store.generations import list_identities
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import list_profiles, load_pointer
@@ -22,7 +23,7 @@ SHOWN = 5
 
 
 def find_obligations(layout: Layout) -> tuple[str, ...]:
-    """Return a sentence for each generation that runs and is selected by no profile."""
+    """Return a sentence for each generation that no profile selects and that runs, and for each profile that lags."""
     try:
         selected = {load_pointer(layout, profile) for profile in list_profiles(layout)}
     except IntegrityFault:
@@ -40,4 +41,4 @@ def find_obligations(layout: Layout) -> tuple[str, ...]:
         for identity in others
         if sys.platform != "win32" and is_leased(layout.generation(identity))
     ]
-    return tuple(said)
+    return (*said, *find_lagging_profiles(layout))

@@ -9,12 +9,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from perdure_pm.model.choice import names_of
 from perdure_pm.model.errors import UsageFault
-from perdure_pm.model.requirement import requirement_name
+from perdure_pm.model.requirement import parse_source, requirement_name
+from perdure_pm.model.source import Source
 from perdure_pm.ops.arguments import read_duration, read_texts
 from perdure_pm.ops.consent import read_consent
 from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.intent import load_intent
 from perdure_pm.ops.publish import publish
+from perdure_pm.ops.sources import refresh_snapshots
 from perdure_pm.ops.typed_sources import find_entry
 from perdure_pm.ops.wanted import Change
 
@@ -91,8 +96,8 @@ def remove_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
 def update_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     """Have the newest versions that fit of the named plugins, or of all; the host and every other plugin stay.
 
-    A plugin that is disabled stays as it is: nothing of it is installed, and what it will be is looked up when it is
-    enabled.
+    Nothing of a plugin that is disabled is built or installed: where it comes from an address, its copy in the store is
+    brought up to date, and where it comes from an index, it is looked up when it is enabled.
 
     Args:
         context: the world.
@@ -111,4 +116,21 @@ def update_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         renew=tuple(dict.fromkeys(requirement_name(text) for text in names)),
         confirm_within=read_duration(arguments, "confirm_within"),
     )
-    return publish(context, change)
+    outcome = publish(context, change)
+    resting = () if context.dry_run else _find_resting(context, change.renew or ())
+    if not resting:
+        return outcome
+    with exclusive(context, change.operation):
+        copied = refresh_snapshots(context, resting)
+    status = "ok" if copied else outcome.status
+    return replace(outcome, status=status, data={**outcome.data, "copied": copied})
+
+
+def _find_resting(context: Context, names: tuple[str, ...]) -> tuple[Source, ...]:
+    """Return the sources with an address that are disabled, of those names, or all."""
+    choice = load_intent(context).choice
+    off = names_of(choice.disabled)
+    found = (parse_source(entry) for entry in choice.plugins)
+    return tuple(
+        source for source in found if source is not None and source.name in off and (not names or source.name in names)
+    )

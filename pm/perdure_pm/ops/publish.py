@@ -50,6 +50,7 @@ from perdure_pm.ops.intent import (
 )
 from perdure_pm.ops.launchers import write_host_launchers
 from perdure_pm.ops.packages_of import resolved_versions
+from perdure_pm.ops.profiles import with_readable_profiles
 from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, tidy
 from perdure_pm.ops.release import with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
@@ -139,7 +140,9 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     require_space(context, current)
     uv = make_uv(context)
     interpreter = interpreter or choose_interpreter(layout, uv, reporter, context.environ, context.python)
-    release = release or build_release(context, uv, source, interpreter, intent.home.admission.builds)
+    release = with_readable_profiles(
+        context, current, release or build_release(context, uv, source, interpreter, intent.home.admission.builds)
+    )
     wanted = with_seen(context, want(release, intent, change, interpreter, known), intent, current)
     release = with_extras(uv, layout, release, wanted.extras, interpreter.path)
     uv = with_host_in_builds(uv, filesystem, layout, release, intent.home)

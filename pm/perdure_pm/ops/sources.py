@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,15 @@ from perdure_pm.model.errors import IntegrityFault, ManifestInvalid, SourceUnusa
 from perdure_pm.model.fit import Misfit, Surroundings, find_misfits, find_python_misfit
 from perdure_pm.model.manifest import Manifest, manifest_from_json
 from perdure_pm.model.requirement import parse_source
+from perdure_pm.model.source import Source
 from perdure_pm.ops.context import Context
+from perdure_pm.ops.host import make_uv
 from perdure_pm.ops.intent import Intent
+from perdure_pm.ops.runtime import choose_interpreter
 from perdure_pm.ops.selection import Selection, parse_selection
 from perdure_pm.ops.snapshots import Seen, Snapshot, ensure_snapshot, find_recorded, load_snapshot, look
-from perdure_pm.ops.wanted import Wanted
-from perdure_pm.store.generations import Generation
+from perdure_pm.ops.wanted import Wanted, find_base
+from perdure_pm.store.generations import Generation, current_generation
 from perdure_pm.store.layout import Layout
 
 
@@ -59,6 +62,27 @@ def with_snapshots(context: Context, uv: Uv, wanted: Wanted, intent: Intent) -> 
     for snapshot in whole.snapshots:
         _require_group(whole, snapshot)
     return whole
+
+
+def refresh_snapshots(context: Context, sources: Sequence[Source]) -> list[str]:
+    """Have the store hold each source as it is now, and return the names of those that it did not. Under the mutex.
+
+    Raises:
+        SourceUnusable, ManifestInvalid: one cannot be used; it is named.
+        InterpreterMissing, BuildFailed, NetworkUnreachable, ArtefactMissing: a wheel could not be built.
+    """
+    current = current_generation(context.layout, context.profile)
+    uv = make_uv(context)
+    interpreter = find_base(context, current) or choose_interpreter(
+        context.layout, uv, context.reporter, context.environ, context.python
+    )
+    copied = []
+    for source in sources:
+        seen = look(context.layout, source, interpreter, find_recorded(None if current is None else current.record))
+        if seen.external is None and load_snapshot(context.layout, seen.digest, source) is None:
+            ensure_snapshot(context, uv, seen, interpreter)
+            copied.append(source.name)
+    return copied
 
 
 def _with_fitting(wanted: Wanted, intent: Intent) -> Wanted:

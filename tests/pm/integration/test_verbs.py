@@ -325,6 +325,9 @@ def test_history_diff_and_list_say_what_was_and_what_is(bench: Bench) -> None:
 VERBS: tuple[Callable[[random.Random], list[str]], ...] = (
     lambda chance: ["plugin", "add", chance.choice(["gadget", "part-1", "part-2", "part-3", "nothing-of-the-kind"])],
     lambda chance: ["plugin", "remove", chance.choice(["gadget", "part-1", "part-2", "fakehost-clock"])],
+    lambda chance: ["plugin", "enable", chance.choice(["gadget", "part-1", "fakehost-clock", "--all"])],
+    lambda chance: ["plugin", "disable", chance.choice(["gadget", "part-2", "fakehost-clock", "--all"])],
+    lambda chance: ["plugin", "update", *chance.choice([[], ["gadget"]])],
     lambda _: ["install"],
     lambda _: ["upgrade"],
     lambda chance: ["rollback", *chance.choice([[], ["1"], ["2"], ["9"]])],
