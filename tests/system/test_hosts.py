@@ -237,8 +237,8 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def damage(hosted: Hosted) -> None:
-    """Delete one module of a plugin from the selected generation."""
+def damage(hosted: Hosted) -> str:
+    """Delete one module of a plugin from the selected generation, and return it as its RECORD names it."""
     package = next(iter(hosted.at.generation_path.glob("venv/lib/python*/site-packages")))
     name = re.sub("[-_.]", "?", hosted.host.plugins[0])
     records = list(package.glob(f"{name}-[0-9]*.dist-info/RECORD"))
@@ -247,6 +247,7 @@ def damage(hosted: Hosted) -> None:
     module = next(line.split(",")[0] for line in record.read_text(encoding="utf-8").splitlines() if ".py," in line)
     (package / module).parent.chmod(0o755)
     (package / module).unlink()
+    return module
 
 
 @pytest.mark.proves("hosts-real")
@@ -281,8 +282,11 @@ def test_a_real_host_with_its_plugins(
         here.require_sound()
 
     def mend() -> None:
-        damage(here)
-        here.at.pm("install").succeeded()
+        module = damage(here)
+        doctor = here.at.pm("doctor", "--json")
+        assert doctor.code == 3
+        assert module in doctor.out
+        here.at.pm("repair").succeeded()
         here.require_sound()
 
     steps.step("install", install)
@@ -296,7 +300,7 @@ def test_a_real_host_with_its_plugins(
         steps.step("upgrade", upgrade)
         steps.step("rollback", lambda: go_back_and_forth(here, bare))
         steps.step("kill", lambda: kill_an_add(here))
-        steps.step("damage", mend)
+        steps.step("repair", mend)
     if pytestconfig.getoption("regenerate_docs"):
         write_row(checkout / PAGE, name, host, here.versions() if not steps.ended["install"] else {}, steps)
     assert steps.failed == {}
