@@ -29,6 +29,9 @@ KNOWN: dict[str, Check] = {
     "perdure": Check(arguments=("plugins", "--check")),
     "datasette": Check(arguments=("plugins", "--all")),
     "llm": Check(arguments=("plugins",)),
+    "sqlite-utils": Check(arguments=("plugins",)),
+    "keyring": Check(arguments=("--list-backends",)),
+    "cz": Check(arguments=("ls",)),
     # An empty folder has no tests, which pytest says with 5; a plugin that breaks it gives another code.
     "pytest": Check(arguments=("--collect-only", "-q", "-p", "no:cacheprovider", "."), accepted=(0, 5)),
     # Reads one empty file from nothing: every checker is loaded.
