@@ -12,12 +12,13 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from perdure_pm import ports
 from perdure_pm.adapters.interpreter import Interpreter, find_library
 from perdure_pm.model.errors import UsageFault
+from perdure_pm.store.home import LAUNCHER_MARK
 from perdure_pm.store.layout import Layout, relative_to_home
 
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -39,6 +40,18 @@ def write_host_launchers(
         text = _template("host").replace("@COMMAND@", _checked(command))
         line = f"@ENVIRONMENT@{_line_end()}"
         _write(filesystem, layout, command, text.replace(line, _settings(environment or {})))
+
+
+def drop_host_launchers(filesystem: ports.Filesystem, layout: Layout, kept: Collection[str]) -> None:
+    """Have no launcher of a host's command but those in `kept`; what else lies there is not touched."""
+    for path in sorted(layout.bin.iterdir()) if layout.bin.is_dir() else ():
+        command = path.name.removesuffix(".cmd")
+        if command in kept or path.is_symlink() or not path.is_file():
+            continue
+        # Of the launchers only a host's reads a profile's pointer.
+        text = path.read_bytes()
+        if LAUNCHER_MARK in text[:512] and b"profiles" in text:
+            filesystem.remove_tree(path)
 
 
 def has_launcher(layout: Layout, command: str) -> bool:

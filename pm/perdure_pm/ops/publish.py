@@ -38,6 +38,7 @@ from perdure_pm.ops.consent import require_consent, require_kept
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import build_release, find_release, find_source, make_uv
+from perdure_pm.ops.host_commands import follow_commands
 from perdure_pm.ops.host_lock import HostSpec
 from perdure_pm.ops.intent import (
     Intent,
@@ -48,7 +49,6 @@ from perdure_pm.ops.intent import (
     write_host,
     write_pending,
 )
-from perdure_pm.ops.launchers import write_host_launchers
 from perdure_pm.ops.packages_of import resolved_versions
 from perdure_pm.ops.profiles import with_readable_profiles
 from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, tidy
@@ -65,7 +65,7 @@ from perdure_pm.ops.verify import verify
 from perdure_pm.ops.wanted import Change, Wanted, answers, find_base, find_sealed, leave_out, want
 from perdure_pm.store import history
 from perdure_pm.store.config import load_home_config
-from perdure_pm.store.generations import Generation, current_generation, next_number
+from perdure_pm.store.generations import Generation, current_generation, load_current, next_number
 from perdure_pm.store.published import load_sit_outs, save_published
 from perdure_pm.store.recorded import compare_packages, recorded_versions
 from perdure_pm.store.records import keep_record
@@ -211,7 +211,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
         lambda: settle_trial(context),
         lambda: history.append_selection(filesystem, layout, context.profile, selection),
         lambda: keep_record(filesystem, layout, identity),
-        lambda: write_host_launchers(filesystem, layout, commands, intent.home.host_environment),
+        lambda: follow_commands(context, load_current(layout, context.profile)),
         lambda: finish_pending(context),
         lambda: save_published(filesystem, layout, context.profile, text, wanted.choice, wanted.sit_outs),
         lambda: write_host(context, intent, wanted.release.name, checkout, wanted.extras),
@@ -237,8 +237,7 @@ def _answer_noop(
     """
     text = _intent_text(intent, change, wanted)
     if not context.dry_run:
-        commands = list(current.record["host"]["commands"])
-        write_host_launchers(context.filesystem, context.layout, commands, intent.home.host_environment)
+        follow_commands(context, current)
         write_pending(context, intent.profile_file, text, current.identity)
         notices = (*notices, *finish_pending(context))
         save_published(context.filesystem, context.layout, context.profile, text, wanted.choice, wanted.sit_outs)

@@ -13,12 +13,11 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, PerdureError
+from perdure_pm.model.errors import IntegrityFault, PerdureError
 from perdure_pm.ops.context import Context
+from perdure_pm.ops.host_commands import follow_commands
 from perdure_pm.ops.intent import finish_pending, restore_lost
-from perdure_pm.ops.launchers import has_launcher, write_host_launchers
-from perdure_pm.store.config import load_home_config
-from perdure_pm.store.generations import Generation, current_generation
+from perdure_pm.store.generations import current_generation
 from perdure_pm.store.history import Selection, append_selection, load_history
 from perdure_pm.store.pointer import load_pointer, save_pointer
 from perdure_pm.store.records import keep_record
@@ -111,19 +110,6 @@ def recover(context: Context) -> Notices:
         notices = (*notices, *restore_lost(context, current.record))
         follow_commands(context, current)
     return notices
-
-
-def follow_commands(context: Context, generation: Generation) -> None:
-    """Have a launcher for each command of a generation's host, with the variables that config.yaml sets.
-
-    Where config.yaml has faults nobody knows the variables: launchers that are there stay as they are.
-    """
-    layout, commands = context.layout, list(generation.record["host"]["commands"])
-    try:
-        variables = load_home_config(layout).host_environment
-    except ConfigInvalid:
-        commands, variables = [name for name in commands if not has_launcher(layout, name)], {}
-    write_host_launchers(context.filesystem, layout, commands, variables)
 
 
 def _mend_history(context: Context) -> None:

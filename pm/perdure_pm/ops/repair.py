@@ -28,9 +28,10 @@ from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.doctor import examine
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import build_release, make_uv
+from perdure_pm.ops.host_commands import follow_commands
 from perdure_pm.ops.launchers import write_pm_launcher
 from perdure_pm.ops.publish import publish
-from perdure_pm.ops.recovery import commit, follow_commands, recover, tidy
+from perdure_pm.ops.recovery import commit, recover, tidy
 from perdure_pm.ops.release import Release, digest_checkout, load_release
 from perdure_pm.ops.resolve import Resolution
 from perdure_pm.ops.runtime import find_interpreter, find_seed_problem, is_still

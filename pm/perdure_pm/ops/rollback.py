@@ -13,8 +13,9 @@ from typing import Any
 from perdure_pm.model.errors import ConfigInvalid, NothingInstalled, UsageFault
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.host_commands import follow_commands
 from perdure_pm.ops.intent import align_profile, finish_pending
-from perdure_pm.ops.recovery import commit, follow_commands, recover, settle_trial, tidy
+from perdure_pm.ops.recovery import commit, recover, settle_trial, tidy
 from perdure_pm.ops.soundness import ensure_read_only, require_sound
 from perdure_pm.store.generations import Generation, current_generation, find_generation, load_generation
 from perdure_pm.store.history import Selection, append_selection, find_previous, load_history

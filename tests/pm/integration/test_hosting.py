@@ -166,6 +166,30 @@ def test_a_variable_of_the_host_outlives_every_operation(there: Bench) -> None:
     stays("install")
 
 
+@pytest.mark.proves("pm-host-launchers-follow")
+def test_launchers_are_those_of_what_runs_now_and_come_back_with_it(there: Bench, wheels: Path) -> None:
+    def launchers() -> list[str]:
+        return sorted(path.name for path in there.layout.bin.iterdir() if path.name != "perdure-pm")
+
+    (there.layout.bin / "mine").write_text("#!/bin/sh\n# my own, with profiles in it\n", encoding="utf-8")
+    write_wheel(wheels, "other", "1.0", source="def main(): pass\n", entries="[console_scripts]\nother = other:main\n")
+    init(there, "guest")
+    there.call("install")
+    all_of_them = ["guest", "guest-side", "guest-window", "mine"]
+    assert launchers() == all_of_them
+    there.call("config-set", key="host.commands", value="guest")
+    assert there.call("install").status == "noop"
+    assert launchers() == ["guest", "mine"]
+    there.call("config-set", key="host.commands", value=None)
+    there.call("install")
+    assert launchers() == all_of_them
+    init(there, "other", replace=True)
+    there.call("install")
+    assert launchers() == ["mine", "other"]
+    there.call("rollback")
+    assert launchers() == all_of_them
+
+
 def test_what_is_installed_beside_the_host_is_there_and_is_no_plugin(there: Bench) -> None:
     init(there, "guest", **{"with": ["beside"]})
     there.call("install")

@@ -1,0 +1,47 @@
+"""The host's launchers, in line with what is selected and configured.
+
+Owns: which commands get one, with which variables, and taking away those of a host that no profile runs any more. Does
+not own: their text (launchers), nor which commands a candidate must have (candidate).
+"""
+
+from __future__ import annotations
+
+from perdure_pm.model.errors import ConfigInvalid
+from perdure_pm.ops.context import Context
+from perdure_pm.ops.declared import read_commands
+from perdure_pm.ops.launchers import drop_host_launchers, has_launcher, write_host_launchers
+from perdure_pm.store.config import load_home_config
+from perdure_pm.store.generations import Generation, current_generation
+from perdure_pm.store.layout import environment_scripts
+from perdure_pm.store.pointer import list_profiles
+
+
+def follow_commands(context: Context, generation: Generation) -> None:
+    """Have a launcher for each command of a generation's host, as config.yaml says now, and none of a host before it.
+
+    Where config.yaml has faults nobody knows the variables: launchers that are there stay as they are.
+    """
+    layout, filesystem = context.layout, context.filesystem
+    try:
+        config = load_home_config(layout)
+    except ConfigInvalid:
+        missing = [name for name in _commands(generation, ()) if not has_launcher(layout, name)]
+        write_host_launchers(filesystem, layout, missing, {})
+        return
+    write_host_launchers(filesystem, layout, _commands(generation, config.host_commands), config.host_environment)
+    kept = set()
+    for profile in list_profiles(layout):
+        selected = current_generation(layout, profile)
+        if selected is not None:
+            kept.update(_commands(selected, config.host_commands))
+        elif layout.pointer(profile).exists():
+            return  # what it runs cannot be read now, so nobody knows what it needs
+    drop_host_launchers(filesystem, layout, kept | set(_commands(generation, config.host_commands)))
+
+
+def _commands(generation: Generation, configured: tuple[str, ...]) -> list[str]:
+    """Return the commands of the host that are there: those that a person named, else all that it declares."""
+    host = generation.record["host"]
+    declared = configured or sorted(read_commands(generation.environment, str(host["name"]))) or host["commands"]
+    scripts = environment_scripts(generation.environment)
+    return [str(name) for name in declared if (scripts / str(name)).exists()]
