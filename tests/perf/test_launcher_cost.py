@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
-from perdure_pm.ops.launchers import write_host_launchers
+from perdure_pm.adapters.interpreter import running_interpreter
+from perdure_pm.ops.launchers import write_host_launchers, write_library, write_start
 from perdure_pm.store.layout import Layout, environment_python
 
 GENERATION = "1-0123456789ab"
@@ -31,6 +32,8 @@ def test_a_start_through_the_launcher_costs_at_most_3_ms_more(home: Path, figure
     script.write_text(f"#!{environment_python(environment)}\n", encoding="utf-8")
     script.chmod(0o755)
     write_host_launchers(filesystem, layout, ["perdure"])
+    write_start(filesystem, environment.parent)
+    write_library(filesystem, layout, environment.parent, running_interpreter())
     filesystem.make_directories(layout.profile("default"))
     layout.pointer("default").write_text(f"{GENERATION}\n", encoding="ascii")
 

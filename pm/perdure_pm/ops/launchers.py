@@ -81,8 +81,10 @@ def read_library(layout: Layout, folder: Path) -> Path | None:
 
 
 def write_start(filesystem: ports.Filesystem, folder: Path) -> None:
-    """Have `start.py` in a generation, which its launchers give the interpreter to run."""
-    filesystem.copy_file(Path(__file__).resolve().parent.parent / "launcher" / "start.py", folder / "start.py")
+    """Have `start.py` in a generation, which its launchers give the interpreter to run, and what it says on failure."""
+    source = Path(__file__).resolve().parent.parent / "launcher"
+    for name in ("start.py", "start_refusal.py"):
+        filesystem.copy_file(source / name, folder / name)
 
 
 def find_launcher_faults(layout: Layout, commands: list[str]) -> list[str]:
