@@ -15,7 +15,7 @@ from perdure_pm.ops.consent import read_consent, require_kept
 from tests.pm.bench import Bench
 from tests.pm.cli.test_terminal import Terminal
 from tests.pm.fake_host import Workshop, prepare_home
-from tests.pm.integration.test_hosting import extension, guest, init, says
+from tests.pm.guest import extension, guest, init, says
 from tests.pm.wheels import write_sdist, write_wheel
 from tests.system.machine import fingerprint
 from tests.system.mirror import Mirror, serve_mirror

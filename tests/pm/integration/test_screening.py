@@ -15,7 +15,7 @@ from perdure_pm.model.network import Network
 from perdure_pm.store.layout import Layout
 from tests.pm.bench import Bench
 from tests.pm.fake_host import Workshop, copy_home, prepare_home, replace_uv
-from tests.pm.integration.test_hosting import guest, init
+from tests.pm.guest import guest, init
 from tests.pm.wheels import write_wheel
 from tests.system.machine import fingerprint
 from tests.system.mirror import Mirror, serve_mirror, write_index
@@ -281,8 +281,8 @@ def test_an_old_release_that_only_seems_to_fit_is_refused_unless_it_is_asked_for
             f"{stamp(there, AGES[f'{name}-{new}'])[:10]}: {name} {new} needs sprocket>=1.5, and guest 1.0 locked "
             "sprocket 1.0"
         )
+        assert caught.value.hint == f"where the old release is what you want: perdure-pm plugin add '{name}=={old}'"
     assert state(there) == before
-    assert caught.value.hint == f"where the old release is what you want: perdure-pm plugin add '{name}=={old}'"
     there.add(f"{name}=={old}")
     assert packages(there)[name] == old
     there.add("cord")

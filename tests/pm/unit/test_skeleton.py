@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from perdure_pm.model.errors import HomeUnusable, UsageFault
-from perdure_pm.ops import skeleton
 from perdure_pm.ops.skeleton import write_plugin
 from perdure_pm.store.layout import Layout
 from tests.pm.sample_home import make_generation, sample_record, select_generation
@@ -38,7 +37,7 @@ def test_what_cannot_be_written_leaves_nothing(layout: Layout, tmp_path: Path, m
     def fail(_source: Path, target: Path) -> None:
         raise OSError(5, "broken", str(target))
 
-    monkeypatch.setattr(skeleton.os, "rename", fail)
+    monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(HomeUnusable):
         write_plugin(layout, "default", str(tmp_path / "mine"), dry_run=False)
     assert os.listdir(tmp_path) == []
