@@ -5,7 +5,7 @@ Owns: what a verb makes of the profile's list. Does not own: publication (publis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from perdure_pm.ops.publish import publish
 from perdure_pm.ops.sources import refresh_snapshots
 from perdure_pm.ops.typed_sources import find_entry
 from perdure_pm.ops.wanted import Change
+from perdure_pm.store.crashes import clear_crashes
 
 
 def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
@@ -62,6 +63,7 @@ def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         operation="plugin-add", plugins=add, switch=lambda choice: choice.without(wanted), confirm_within=confirm
     )
     outcome = publish(context, change)
+    _forget_crashes(context, wanted)
     return replace(outcome, data={**outcome.data, "added": dict(wanted), "notices": said})
 
 
@@ -90,7 +92,15 @@ def remove_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         return tuple(text for text in entries if requirement_name(text) not in gone)
 
     change = Change(operation="plugin-remove", plugins=remove, switch=lambda choice: choice.without(gone))
-    return publish(context, change)
+    outcome = publish(context, change)
+    _forget_crashes(context, gone)
+    return outcome
+
+
+def _forget_crashes(context: Context, names: Collection[str]) -> None:
+    """Have the app load these again, should they be there: a person asked for them anew, or needs them no more."""
+    if not context.dry_run:
+        clear_crashes(context.filesystem, context.layout, context.profile, names)
 
 
 def update_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:

@@ -267,14 +267,15 @@ def test_a_plugin_that_crashed_is_taken_out_without_being_imported(written: Benc
         path.chmod(0o755)
     module.unlink()  # not written in place: the bytes are shared
     module.write_text("import os\nos._exit(9)\n")
-    note_crash(written, "part-1", "1.0")
+    note = note_crash(written, "part-1", "1.0")
     assert written.start().returncode == 9
     assert written.pm("plugin", "disable", "part-1").exit_code == 0
     assert running(written) == ["gadget", "fakehost-clock"]
     written.call("rollback", to=written.generations[0])
     written.config.write_bytes(WRITTEN.encode())
+    assert note.exists()
     assert written.pm("plugin", "remove", "part-1").exit_code == 0
-    assert running(written) == ["gadget", "fakehost-clock"]
+    assert (running(written), note.exists()) == (["gadget", "fakehost-clock"], False)
 
 
 # Sitting out

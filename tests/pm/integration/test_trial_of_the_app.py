@@ -171,3 +171,45 @@ def test_without_any_network_interface_the_app_starts(app: Bench, as_root: None)
         ended = perdure(app, *words, prefix=("unshare", "-n"))
         assert ended.returncode == 0, ended.stderr
     assert not is_on_trial(app.layout)
+
+
+# A plugin that ends the app, and safe mode
+
+
+def crash_facts(bench: Bench, source: str) -> None:
+    """Have the selected plugin do that when it is imported, and a path file of its own leave a mark."""
+    site = next(bench.layout.generation(generation(bench)).glob("venv/lib/python3*/site-packages"))
+    module = site / "perdure_facts" / "__init__.py"
+    for path in (site, module.parent):
+        path.chmod(0o755)
+    size = module.stat().st_size
+    module.unlink()
+    module.write_text(source.ljust(size))
+    shutil.rmtree(module.parent / "__pycache__", ignore_errors=True)
+    mark = bench.layout.home.parent / "path-file"
+    (site / "perdure_facts.pth").write_text(f"import os; os.close(os.open({str(mark)!r}, os.O_CREAT))\n")
+
+
+@pytest.mark.proves("plugins-brought-back")
+def test_a_plugin_that_ends_the_app_is_left_out_by_the_next_start_and_comes_back_by_the_command_it_names(
+    app: Bench,
+) -> None:
+    """Cases 110 and 111, as a person meets them."""
+    assert perdure(app, "plugins").returncode == 0  # confirms the trial
+    crash_facts(app, "import os\nos._exit(9)\n")
+    mark = app.layout.home.parent / "path-file"
+    assert perdure(app, "--safe-mode", "plugins", "--json").returncode == 0
+    assert not mark.exists(), "not even a path file runs in safe mode"
+    assert perdure(app, "tools").returncode == 9
+    assert mark.exists()
+    ended = perdure(app, "tools")
+    assert (ended.returncode, "runtime.about" in ended.stdout, "facts." in ended.stdout) == (0, True, False)
+    command = ended.stderr.partition("bring it back: ")[2].split()
+    assert command[1:] == ["plugin", "enable", "perdure-facts"]
+    states = app.pm("plugin", "list", "--json").envelope["data"]["states"]
+    assert [(state["name"], state["state"]) for state in states] == [("perdure-facts", "skipped")]
+    crash_facts(app, "plugin = object()\n")
+    assert "left out" in perdure(app, "tools").stderr
+    brought = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (brought.returncode, "loads perdure-facts again" in brought.stdout) == (0, True), brought.stderr
+    assert "left out" not in perdure(app, "tools").stderr
