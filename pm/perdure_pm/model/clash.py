@@ -33,9 +33,11 @@ class WayOut:
     command: str | None
     """What does it, where one command does."""
     fits: bool
+    doubtful: bool = False
+    """Whether it resolves, but may do so only because an old release said too little of what it needs."""
 
     def to_json(self) -> dict[str, object]:
-        return {"what": self.what, "command": self.command, "fits": self.fits}
+        return {"what": self.what, "command": self.command, "fits": self.fits, "doubtful": self.doubtful}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,7 @@ class Clash:
 
     def hint(self) -> str | None:
         """Return the best way out that was tried, as something to do."""
-        way = next((way for way in self.ways if way.fits), None)
+        way = next((way for way in self.ways if way.fits and not way.doubtful), None)
         return None if way is None else way.command or way.what
 
     def to_json(self) -> dict[str, object]:

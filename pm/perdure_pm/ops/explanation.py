@@ -27,6 +27,7 @@ from packaging.version import Version
 from perdure_pm.model.clash import Clash, Step, WayOut
 from perdure_pm.model.errors import BuildRefused, ConflictRefused, PerdureError
 from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.offer import Offer, is_far_back
 from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.conflict import BudgetSpent, Counted, find_smallest
 from perdure_pm.ops.trials import Ground, Locked, host_versions, is_unsolvable, said_by_uv
@@ -161,7 +162,7 @@ class _Inquiry:
         release = self.ground.release
         locked = {name: versions for name, versions in host_versions(release).items() if versions}
         contested, chains = self._find_chains(alone, locked)
-        ways, not_tried = self._find_ways(clash) if with_ways else ((), ())
+        ways, not_tried = self._find_ways(clash, alone) if with_ways else ((), ())
         return Clash(
             host=release.name,
             host_version=release.version,
@@ -222,12 +223,14 @@ class _Inquiry:
             pass
         return first
 
-    def _find_ways(self, clash: tuple[str, ...]) -> tuple[tuple[WayOut, ...], tuple[str, ...]]:
+    def _find_ways(
+        self, clash: tuple[str, ...], alone: Mapping[str, Locked]
+    ) -> tuple[tuple[WayOut, ...], tuple[str, ...]]:
         """Return the ways out that were tried, those that fit first, and what was not tried."""
         release = self.ground.release
         plans: list[tuple[str, Callable[[], WayOut | None]]] = [
             *(
-                (f"another version of {requirement_name(text)}", partial(self._other_version, text))
+                (f"another version of {requirement_name(text)}", partial(self._other_version, text, alone[text]))
                 for text in clash
                 if text not in self.ground.sources
             ),
@@ -247,9 +250,9 @@ class _Inquiry:
                 ways.append(way)
         if self.ground.rules.builds is not None and "no usable wheels" in said_by_uv(self.failure):
             not_tried.append("versions that have no wheel: building their source is not allowed (install.build)")
-        return tuple(sorted(ways, key=lambda way: not way.fits)), tuple(not_tried)
+        return tuple(sorted(ways, key=lambda way: (not way.fits, way.doubtful))), tuple(not_tried)
 
-    def _other_version(self, text: str) -> WayOut | None:
+    def _other_version(self, text: str, alone: Locked) -> WayOut | None:
         """Try every version of a plugin where its requirement excludes some, then its pre-releases."""
         if text in self.ground.sources:
             return None  # there is one version of what is at an address
@@ -267,12 +270,13 @@ class _Inquiry:
                 if not is_unsolvable(error):
                     raise
                 continue
+            newest = alone.versions().get(name, version)
+            far = is_far_back(Offer(version=version, uploaded=None), Offer(version=newest, uploaded=None))
+            doubtful = far and Version(version) < Version(newest)
+            more = f", far older than {newest}: it may only seem to fit" if doubtful else ""
+            more += ", a pre-release" if kind != "version" else ""
             command = f"perdure-pm plugin add '{bare}=={version}'"
-            return WayOut(
-                what=f"{name} {version}" if kind == "version" else f"{name} {version}, a pre-release",
-                command=command,
-                fits=True,
-            )
+            return WayOut(what=f"{name} {version}{more}", command=command, fits=True, doubtful=doubtful)
         return WayOut(what=f"any other version of {name}", command=None, fits=False)
 
     def _newer_host(self) -> WayOut | None:
@@ -316,7 +320,8 @@ class _Inquiry:
         name = requirement_name(text)
         fits = not rest or self._fits(rest)
         command = f"perdure-pm plugin disable {name}" if name in self.there else None
-        return WayOut(what=f"leaving out {name}", command=command if fits else None, fits=fits)
+        more = "" if fits else " alone (more than this clashes)"
+        return WayOut(what=f"leaving out {name}{more}", command=command if fits else None, fits=fits)
 
 
 def _pinned(text: str, version: str | None) -> str:
