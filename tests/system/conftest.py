@@ -114,3 +114,15 @@ def without_network() -> tuple[str, ...]:
     if not IS_ROOT:
         pytest.skip("only root may make a network namespace")
     return ("unshare", "-n")
+
+
+@pytest.fixture(scope="session")
+def empty(
+    clone: Path, tmp_path_factory: pytest.TempPathFactory, network_environment: Mapping[str, str]
+) -> Iterator[Installation]:
+    """A home that has PM and hosts nothing; nobody changes it."""
+    home = tmp_path_factory.mktemp("empty") / "home"
+    made = Installation(checkout=clone, home=home, environment=plain_environment(network_environment))
+    made.bootstrap("pm", "--version").succeeded()
+    yield made
+    LocalFilesystem().remove_tree(home)

@@ -32,7 +32,7 @@ from typing import Self
 import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
-from tests.system.machine import Answer, Installation, copy_home, differences, fingerprint, plain_environment
+from tests.system.machine import Answer, Installation, copy_home, differences, fingerprint
 from tests.system.real_hosts import HOSTS, Question, RealHost, Try
 
 QUICK = ("datasette", "flake8")
@@ -41,18 +41,6 @@ PAGE = "docs/reference/hosts.md"
 SERVER_SECONDS = 60.0
 PLUGINS = Question(page="/-/plugins.json")
 """What datasette answers with its plugins."""
-
-
-@pytest.fixture(scope="session")
-def empty(
-    clone: Path, tmp_path_factory: pytest.TempPathFactory, network_environment: Mapping[str, str]
-) -> Iterator[Installation]:
-    """A home that has PM and hosts nothing; nobody changes it."""
-    home = tmp_path_factory.mktemp("empty") / "home"
-    made = Installation(checkout=clone, home=home, environment=plain_environment(network_environment))
-    made.bootstrap("pm", "--version").succeeded()
-    yield made
-    LocalFilesystem().remove_tree(home)
 
 
 class Hosted:
