@@ -13,6 +13,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.store.inventory import find_site_packages
 
@@ -65,6 +67,20 @@ def find_distributions(environment: Path) -> dict[str, Path]:
     """Return the dist-info directory of every distribution by its normalised name."""
     found = find_site_packages(environment).glob("*.dist-info")
     return {normalise_distribution(info.name.partition("-")[0]): info for info in found}
+
+
+def read_requires_python(info: Path) -> str | None:
+    """Return which Python a distribution says it is for; None where it says nothing that can be read."""
+    try:
+        text = (info / "METADATA").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    headers = text.partition("\n\n")[0].splitlines()
+    said = next((line.partition(":")[2].strip() for line in headers if line.lower().startswith("requires-python:")), "")
+    try:
+        return str(SpecifierSet(said)) if said else None
+    except InvalidSpecifier:  # older metadata has `>=2.7.*` and the like
+        return None
 
 
 def read_commands(environment: Path, name: str) -> dict[str, str]:

@@ -30,6 +30,7 @@ from typing import Any
 
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.admission import Admission
+from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import BuildFailed, ConfigChanged, LazyInstallRefused, NoSpace, PerdureError
 from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.builds import name_what_to_allow, with_host_in_builds
@@ -56,7 +57,7 @@ from perdure_pm.ops.release import with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.runtime import choose_interpreter
 from perdure_pm.ops.screening import make_screen
-from perdure_pm.ops.sitting_out import find_python_misfit, refuse_misfit
+from perdure_pm.ops.sitting_out import UnfitFound, find_python_misfit, refuse_misfit, require_fitting
 from perdure_pm.ops.soundness import ensure_read_only
 from perdure_pm.ops.sources import asked_before, needs_resolution, was_resolved, with_seen, with_snapshots
 from perdure_pm.ops.space import explain_space, require_space
@@ -66,6 +67,7 @@ from perdure_pm.ops.wanted import Change, Wanted, answers, find_base, find_seale
 from perdure_pm.store import history
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, current_generation, load_current, next_number
+from perdure_pm.store.inventory import Inventory
 from perdure_pm.store.published import load_sit_outs, save_published
 from perdure_pm.store.recorded import compare_packages, recorded_versions
 from perdure_pm.store.records import keep_record
@@ -89,11 +91,14 @@ def publish(context: Context, change: Change) -> Outcome:
     """
     with exclusive(context, change.operation):
         notices = recover(context)
-        for _attempt in range(BUILDS):
+        attempts = 0
+        while attempts < BUILDS:
             try:
                 return _publish_once(context, change, notices)
             except _Overtaken:
-                continue
+                attempts += 1
+            except UnfitFound as found:  # each time with fewer plugins
+                change = _with_learned(context, change, found)
             except NoSpace as fault:
                 raise explain_space(context, fault) from fault
             except BuildFailed as fault:
@@ -102,6 +107,38 @@ def publish(context: Context, change: Change) -> Outcome:
             "the configuration kept changing during the operation; nothing was published",
             hint="run the same command again",
         )
+
+
+def _build_what_fits(
+    context: Context,
+    uv: Uv,
+    wanted: Wanted,
+    resolution: Resolution,
+    identity: str,
+    current: Generation | None,
+    config: HomeConfig,
+) -> Inventory:
+    """Have the candidate at its path, and return what lies in it.
+
+    Raises:
+        UnfitFound: plugins say in their metadata that they are not for this Python.
+    """
+    inventory = build_candidate(context, uv, wanted, resolution, identity, current, config)
+    require_fitting(wanted.selection.entries, context.layout.generation(identity) / "venv", wanted.interpreter)
+    return inventory
+
+
+def _with_learned(context: Context, change: Change, found: UnfitFound) -> Change:
+    """Return the change in which these plugins sit out.
+
+    Raises:
+        PluginUnfit: the profile did not have one of them before.
+    """
+    before = load_intent(context).plugins or ()
+    for sit_out in found.sit_outs:
+        if sit_out.entry not in before:
+            raise refuse_misfit(sit_out) from found
+    return replace(change, learned=(*change.learned, *found.sit_outs))
 
 
 class _Overtaken(Exception):
@@ -172,7 +209,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     try:
         if resolution is not None:
             # 6. Build.
-            inventory = build_candidate(context, uv, wanted, resolution, identity, current, intent.home)
+            inventory = _build_what_fits(context, uv, wanted, resolution, identity, current, intent.home)
         # 7. Verify, also what was sealed before: it may be what a trial ended.
         commands = find_commands(context, intent.home, wanted, identity)
         notices = (*notices, *verify(context, intent.home, wanted, identity, commands, inventory))

@@ -8,6 +8,7 @@ not fit stays in the configuration, is named with its reason, and is part of the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from packaging.markers import default_environment
 
@@ -15,8 +16,10 @@ from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import find_python_refusal
 from perdure_pm.model.choice import SitOut
 from perdure_pm.model.errors import PluginUnfit
+from perdure_pm.model.fit import find_python_misfit as find_python_misfit_of
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.requirement import parse_requirement, parse_source, requirement_name
+from perdure_pm.ops.declared import find_distributions, read_requires_python
 from perdure_pm.ops.release import Release
 
 
@@ -82,6 +85,33 @@ def find_python_misfit(entries: Sequence[str], interpreter: Interpreter, said: s
     needs = f"it needs Python {versions}" if who.partition("==")[0] == asked else f"{who} needs Python {versions}"
     reason = f"{needs}, and this is {interpreter.version}"
     return SitOut(entry=entry, reason=reason, because={"python": interpreter.version})
+
+
+class UnfitFound(Exception):
+    """Plugins that were installed, and say that they are not for this Python."""
+
+    def __init__(self, sit_outs: tuple[SitOut, ...]) -> None:
+        super().__init__(", ".join(map(str, sit_outs)))
+        self.sit_outs = sit_outs
+
+
+def require_fitting(entries: Sequence[str], environment: Path, interpreter: Interpreter) -> None:
+    """Return when each of the plugins is for this Python, by its own metadata.
+
+    A resolution heeds only the oldest Python that a distribution is for, and installs what is for older ones too.
+
+    Raises:
+        UnfitFound: some are not.
+    """
+    there = find_distributions(environment)
+    found = []
+    for entry in entries:
+        info = there.get(requirement_name(entry))
+        misfit = None if info is None else find_python_misfit_of(read_requires_python(info), interpreter.version)
+        if misfit is not None:
+            found.append(SitOut(entry=entry, reason=misfit.reason, because={"python": interpreter.version}))
+    if found:
+        raise UnfitFound(tuple(found))
 
 
 def refuse_misfit(misfit: SitOut) -> PluginUnfit:

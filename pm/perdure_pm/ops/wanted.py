@@ -45,6 +45,8 @@ class Change:
     """Normalised names of the plugins that are looked up anew while the others stay; none names all, None not one."""
     extras: tuple[str, ...] = ()
     """Extras of the host that join those which are wanted already."""
+    learned: tuple[SitOut, ...] = ()
+    """What was found not to fit while this was carried out."""
     upgrade: bool = False
     """Whether versions that still fit are looked up anew."""
     confirm_within: timedelta | None = None
@@ -141,7 +143,7 @@ def want(
         choice = change.switch(choice)
     renew = _choose_renewed(change, choice)
     known = () if change.upgrade else [sit_out for sit_out in known if sit_out.name not in renew]
-    sit_outs = find_sit_outs(choice.enabled(), release, interpreter, known)
+    sit_outs = find_sit_outs(choice.enabled(), release, interpreter, [*known, *change.learned])
     out = {sit_out.entry for sit_out in sit_outs}
     extras = tuple(sorted({*intent.home.host_extras, *change.extras}))
     require_extras(release, extras)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from perdure_pm.model.errors import ConfigChanged, ConfigInvalid, UsageFault
+from perdure_pm.model.errors import ConfigChanged, ConfigInvalid, PluginUnfit, UsageFault
 from perdure_pm.store.config import load_file, load_profile_config
 from perdure_pm.store.pointer import load_pointer
 from tests.pm.bench import Bench
@@ -421,7 +421,7 @@ def test_a_plugin_that_needs_another_python_is_refused_when_new_and_sits_out_whe
     moving.call("upgrade")
     assert states(moving)["gadget"] == "sits-out"
     write_wheel(wheelhouse, needing, "3.0", requires=["sprocket"] if needing == "gadget" else [])
-    moving.call("upgrade")
+    moving.call("upgrade", consent=True)  # to what it needs, which went when it did
     assert states(moving)["gadget"] == "runs"
 
 
@@ -502,3 +502,25 @@ def test_after_a_change_of_the_host_a_profile_that_did_not_follow_is_named_until
     # Who goes back on purpose does not lag.
     assert bench.pm("rollback", "--profile", "other").exit_code == 0
     assert "still runs" not in bench.pm("label", "better").err
+
+
+@pytest.mark.proves("plugins-sit-out")
+def test_a_plugin_for_older_pythons_only_is_refused_when_new_and_sits_out_when_not(moving: Bench) -> None:
+    """Case 63: a resolver heeds only the oldest Python that is said, so it is looked at once it is there."""
+    wheelhouse = moving.network.wheelhouse
+    assert wheelhouse is not None
+    text, here = moving.config.read_bytes(), moving.current.identity
+    write_wheel(wheelhouse, "part-5", "1.0", metadata=["Requires-Python: >=3.8,<3.10"])
+    with pytest.raises(PluginUnfit) as caught:
+        moving.call("plugin-add", requirements=["part-4", "part-5"])
+    assert "part-5 cannot run here: it needs Python <3.10,>=3.8" in caught.value.summary
+    assert (moving.current.identity, moving.config.read_bytes(), len(moving.generations)) == (here, text, 2)
+    write_wheel(wheelhouse, "gadget", "3.0", metadata=["Requires-Python: <3.10"])
+    outcome = moving.call("upgrade")
+    assert any("gadget sits out: it needs Python <3.10" in said for said in outcome.obligations)
+    assert (states(moving)["gadget"], "gadget" in versions(moving)) == ("sits-out", False)
+    assert versions(moving)["gizmo"] == "2.0"
+    assert moving.call("install").status == "noop"
+    write_wheel(wheelhouse, "gadget", "4.0", requires=["sprocket"])
+    assert moving.call("plugin-update", names=["gadget"]).status == "ok"
+    assert (states(moving)["gadget"], versions(moving)["gadget"]) == ("runs", "4.0")
