@@ -30,6 +30,7 @@ host.environment          -                default
 host.checkout             -                default
 install.lazy              true             default
 install.build             -                default
+install.build-with-host   -                default
 install.build-policy      ask              default
 install.direct-urls       -                default
 install.quarantine        7                default
