@@ -97,9 +97,12 @@ def _undo_writes(context: Context, name: str, environment: Path, inventory: Inve
     added = find_added(environment, inventory)
     for path in added:
         context.filesystem.remove_tree(environment / path)
-    if not added:
+    written = [path for path in added if "__pycache__" not in path.split("/")]  # byte code is the interpreter's
+    if not written:
         return ()
-    said = f"{name} wrote {added[0]} beside its own code when it was tried; it cannot there, a generation is read-only"
+    said = (
+        f"{name} wrote {written[0]} beside its own code when it was tried; it cannot there, a generation is read-only"
+    )
     way = "by its own settings or by a variable (perdure-pm host init SOURCE --env NAME=VALUE)"
     return (f"{said}: have it write elsewhere, {way}",)
 
