@@ -344,6 +344,8 @@ def find_python_refusal(said: str) -> tuple[str, str, str] | None:
     return (asked.pop(), *needs[-1]) if len(asked) == 1 and needs else None
 
 
+NO_SOLUTION = "No solution found"
+"""How uv says that it came to an answer, and that there is none; also where an index refused, or had not everything."""
 _NETWORK = re.compile(
     r"dns error|failed to lookup|error sending request|[Cc]onnection (?:refused|reset|closed)|timed? ?out|"
     r"certificate|tls|Network is unreachable|Failed to (?:fetch|download)|HTTP status (?:server|client) error|"
@@ -377,6 +379,8 @@ def sort_failure(completed: Completed, what: str, network: Network, place: Path 
     """Return the error for a failed call of uv, which wrote below `place`; its text is the only source there is."""
     text = completed.stderr.strip() or completed.stdout.strip()
     context: dict[str, object] = {"uv": text[-4000:], "exit_code": completed.returncode}
+    if NO_SOLUTION in text:  # asked of the whole: an explanation may be longer than what is kept of it
+        context["unsolvable"] = True
     said = [line.strip().partition(": ")[2] for line in text.splitlines() if re.match(r"error: |\s+cause: ", line)]
     packages = ", ".join(dict.fromkeys(_PINNED.findall(text) or _UNKNOWN.findall(text)))
     if "No space left" in text or "os error 28" in text or "os error 122" in text:

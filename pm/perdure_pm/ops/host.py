@@ -12,12 +12,14 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.admission import Admission
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import InterpreterMissing, NothingInstalled, UsageFault
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.host_lock import HostSpec, find_locked, lock_host
 from perdure_pm.ops.release import Release, digest_checkout, ensure_release, load_release
 from perdure_pm.ops.runtime import ensure_uv, seed_source
+from perdure_pm.ops.screening import make_screen
 from perdure_pm.store.generations import Generation, current_generation
 from perdure_pm.store.layout import Layout
 
@@ -90,16 +92,30 @@ def find_release(layout: Layout, source: HostSource, current: Generation | None)
 
 
 def build_release(
-    context: Context, uv: Uv, source: HostSource, interpreter: Interpreter, builds: tuple[str, ...] | None
+    context: Context,
+    uv: Uv,
+    source: HostSource,
+    interpreter: Interpreter,
+    rules: Admission,
+    current: Generation | None,
 ) -> Release:
-    """Have the source's release in the store: built from a checkout, or locked as an index answers now.
+    """Return the source's release, in the store: built from a checkout, or locked as an index answers now.
 
-    What an index has as source alone is built to learn what it needs only where `builds` names it.
+    Args:
+        context: the world.
+        uv: the uv to build or to ask with.
+        source: what the host is had from.
+        interpreter: what it is for.
+        rules: by which of an index's offers are let in, and may be built to learn what they need.
+        current: the generation that runs now: what it holds was let in before.
     """
     if isinstance(source, Release):
         return source
     if isinstance(source, HostSpec):
-        return lock_host(uv, context.filesystem, context.reporter, context.layout, source, interpreter, builds)
+        packages = [] if current is None else current.record["packages"]
+        installed = {str(package["name"]): str(package["version"]) for package in packages}
+        screen = make_screen(context, rules, installed)
+        return lock_host(uv, context.filesystem, context.reporter, context.layout, source, interpreter, screen)
     return ensure_release(uv, context.filesystem, context.reporter, context.layout, source, interpreter.path)
 
 

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from perdure_pm import ports
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.errors import UsageFault
+from perdure_pm.model.errors import PerdureError, UsageFault
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.requirement import parse_requirement, requirement_name
 from perdure_pm.ops.build import Wheel, add_wheelhouse_hashes, split_requirements
 from perdure_pm.ops.release import Release, keep_release, load_release
-from perdure_pm.ops.trials import pinned_versions, write_generated_project
+from perdure_pm.ops.screening import Screen, find_fresh, read_ages, refuse_fresh, spared_exceptions
+from perdure_pm.ops.trials import is_unsolvable, pinned_versions, write_generated_project
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
 
@@ -63,7 +66,7 @@ def lock_host(
     layout: Layout,
     spec: HostSpec,
     interpreter: Interpreter,
-    builds: tuple[str, ...] | None = (),
+    screen: Screen,
 ) -> Release:
     """Have the host resolved as the index answers now, its lock in the store, and return the release.
 
@@ -74,11 +77,12 @@ def lock_host(
         layout: the home.
         spec: what to lock.
         interpreter: what it is for.
-        builds: normalised names of what may be built from source to learn what it needs; None for everything.
+        screen: what the answer is looked at with; its rules say what may be built from source to learn what it needs.
 
     Raises:
         UsageFault: the wheel is not there.
         NetworkUnreachable, ArtefactMissing, BuildFailed: nothing could be resolved.
+        QuarantineRefused: it, or something that it requires, is too new, and nothing older fits.
     """
     reporter.progress("lock", f"locking {spec.requirement or spec.name}")
     if spec.wheel is not None and not spec.wheel.is_file():
@@ -92,7 +96,9 @@ def lock_host(
         write_generated_project(
             filesystem, project, wheels, [*(wheel.distribution for wheel in wheels), *asked], interpreter
         )
-        uv.lock(project, interpreter.path, final_only=True, builds=builds)
+        lock = partial(uv.lock, project, interpreter.path, final_only=True, builds=screen.rules.builds)
+        lock()
+        _keep_quarantine(lock, filesystem, reporter, project, asked, screen)
         requirements = add_wheelhouse_hashes(uv.export(project, interpreter.path), uv.network.wheelhouse)
         digest = hashlib.sha256(f"{spec.text()}\n{requirements}\n{[w.sha256 for w in wheels]}".encode()).hexdigest()[
             :12
@@ -103,6 +109,36 @@ def lock_host(
         return _keep(filesystem, layout, spec, project, wheels, requirements, digest)
     finally:
         filesystem.remove_tree(project)
+
+
+def _keep_quarantine(
+    lock: Callable[..., None],
+    filesystem: ports.Filesystem,
+    reporter: ports.Reporter,
+    project: Path,
+    asked: Sequence[str],
+    screen: Screen,
+) -> None:
+    """Have nothing in the project's lock that is too new, by locking again where there is."""
+    ages = read_ages((project / "uv.lock").read_text(encoding="utf-8"))
+    exceptions, warnings = spared_exceptions(screen, asked, (), ages)
+    spared = {exemption.name for exemption in exceptions}
+    fresh = find_fresh(ages, screen, spared)
+    if not fresh or screen.cutoff is None:
+        return
+    filesystem.remove_tree(project / "uv.lock")
+    stays = {aged.name for aged in ages if screen.installed.get(aged.name) == aged.version or aged.newest is None}
+    try:
+        lock(exclude_newer=screen.cutoff.strftime("%Y-%m-%dT%H:%M:%SZ"), exempt=sorted(spared | stays))
+    except PerdureError as failure:
+        if not is_unsolvable(failure):
+            raise
+        raise refuse_fresh(fresh, screen, asked, warnings, verb="host init") from failure
+    still = find_fresh(read_ages((project / "uv.lock").read_text(encoding="utf-8")), screen, spared)
+    if still:
+        raise refuse_fresh(still, screen, asked, warnings, verb="host init")
+    names = ", ".join(f"{aged.name} {aged.version}" for aged in fresh)
+    reporter.progress("quarantine", f"in quarantine, older releases are taken: {names}")
 
 
 def find_locked(layout: Layout, spec: HostSpec, preferred: str | None) -> Release | None:

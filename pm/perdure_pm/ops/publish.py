@@ -178,7 +178,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     uv = make_uv(context)
     interpreter = interpreter or choose_interpreter(layout, uv, reporter, context.environ, context.python)
     release = with_readable_profiles(
-        context, current, release or build_release(context, uv, source, interpreter, intent.home.admission.builds)
+        context, current, release or build_release(context, uv, source, interpreter, intent.home.admission, current)
     )
     wanted = with_seen(context, want(release, intent, change, interpreter, known), intent, current)
     release = with_extras(uv, layout, release, wanted.extras, interpreter.path)

@@ -20,6 +20,7 @@ from typing import Any
 from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, target_name
 from perdure_pm.adapters.leases import find_users, is_leased
 from perdure_pm.adapters.uv import Uv
+from perdure_pm.model.admission import Admission
 from perdure_pm.model.choice import Choice
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, NoSpace, PerdureError
@@ -295,7 +296,11 @@ def _rebuild_release(context: Context, record: Mapping[str, Any]) -> Release | N
     except PerdureError:
         return None
     interpreter = _choose_interpreter(context, record)
-    return None if interpreter is None else build_release(context, make_uv(context), source, interpreter, ())
+    return (
+        None
+        if interpreter is None
+        else build_release(context, make_uv(context), source, interpreter, Admission(), None)
+    )
 
 
 def _load_config(context: Context, work: _Work) -> HomeConfig:

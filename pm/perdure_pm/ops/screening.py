@@ -231,9 +231,22 @@ def spared_exceptions(
 
 
 def refuse_fresh(
-    fresh: Sequence[Aged], screen: Screen, requirements: Sequence[str], warnings: Sequence[str]
+    fresh: Sequence[Aged],
+    screen: Screen,
+    requirements: Sequence[str],
+    warnings: Sequence[str],
+    *,
+    verb: str = "plugin add",
 ) -> QuarantineRefused:
-    """Return the refusal of what is too new where nothing older fits, with the ways out."""
+    """Return the refusal of what is too new where nothing older fits, with the ways out.
+
+    Args:
+        fresh: what is.
+        screen: with the rules.
+        requirements: what was asked for.
+        warnings: why exceptions that there are do not count.
+        verb: the command by which one of the fresh ones is pinned.
+    """
     first = fresh[0]
     direct = {requirement_name(text) for text in requirements}
     lines = [f"{aged.name} {aged.version} was uploaded {_age(aged, screen.now)}" for aged in fresh]
@@ -242,10 +255,12 @@ def refuse_fresh(
     others = [f"{one.name}=={one.version} until {one.until} because {one.reason}" for one in screen.rules.exemptions]
     until = waited.date().isoformat()
     asked = [f"{aged.name}=={aged.version} until {until} because REASON" for aged in fresh]
-    pins = " ".join(f"'{aged.name}=={aged.version}'" for aged in fresh)
+    pins = " ".join(f"'{aged.name}=={aged.version}'" for aged in fresh if verb == "plugin add" or aged.name in direct)
     command = f"perdure-pm config set install.quarantine-exceptions '{', '.join([*others, *asked])}'"
     by_hand = "" if all(aged.name in direct for aged in fresh) else " (which makes each a plugin of the profile)"
-    lines.append(f"or let it through: {command}, then perdure-pm plugin add {pins}{by_hand}")
+    if pins:
+        agreed = " --yes" if verb == "host init" else ""
+        lines.append(f"or let it through: {command}, then perdure-pm {verb} {pins}{agreed}{by_hand}")
     return QuarantineRefused(
         f"{first.name} {first.version} was uploaded {_age(first, screen.now)}, the quarantine is "
         f"{screen.rules.quarantine.days} days, and nothing older fits",

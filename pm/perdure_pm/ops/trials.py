@@ -24,7 +24,6 @@ from perdure_pm.ops.build import Wheel, split_requirements
 from perdure_pm.ops.release import Release
 
 _LINE = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)")
-_NO_SOLUTION = "No solution found"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +159,7 @@ class Locked:
 
 def is_unsolvable(error: PerdureError) -> bool:
     """Return whether uv came to the answer that there is no solution, for whatever reason."""
-    return _NO_SOLUTION in said_by_uv(error)
+    return error.context.get("unsolvable") is True
 
 
 def said_by_uv(error: PerdureError) -> str:

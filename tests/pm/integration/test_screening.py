@@ -342,3 +342,34 @@ def test_a_plugin_that_fits_costs_one_resolution_and_one_page(
     there.add("cord")
     assert calls.read_text(encoding="utf-8").split().count("lock") == 1
     assert served[0].asked.count("/simple/cord/") == 3, "uv's two, to resolve and to install, and the one that is ours"
+
+
+@pytest.mark.proves("plugins-quarantine")
+def test_a_host_from_an_index_waits_too_and_what_it_has_stays(
+    there: Bench, shop: Path, served: tuple[Mirror, dict[str, str]]
+) -> None:
+    guest(shop / "wheels", "1.4")
+    LocalFilesystem().remove_tree(shop / "simple")
+    write_index(shop / "wheels", shop / "simple")
+    served[1]["guest-1.4-py3-none-any.whl"] = stamp(there, 2)
+    try:
+        told: list[str] = []
+        there.call("upgrade", there.context(on_stage=told.append))
+        assert packages(there)["guest"] == "1.0"
+        assert "quarantine" in told
+        assert packages(there)["sprocket"] in {"1.0", "1.5"}
+        init(there, "guest==1.4", replace=True)
+        with pytest.raises(QuarantineRefused) as caught:
+            there.call("install")
+        assert caught.value.summary == (
+            "guest 1.4 was uploaded 2 days ago, the quarantine is 7 days, and nothing older fits"
+        )
+        lines = caught.value.context["lines"]
+        assert isinstance(lines, list)
+        assert lines[-1].endswith("then perdure-pm host init 'guest==1.4' --yes")
+        text = f"guest==1.4 until {there.now.date()} because it is mine"
+        there.call("config-set", key="install.quarantine-exceptions", value=text)
+        there.call("install")
+        assert packages(there)["guest"] == "1.4"
+    finally:
+        (shop / "wheels" / "guest-1.4-py3-none-any.whl").unlink()

@@ -19,6 +19,7 @@ from perdure_pm.model.errors import (
     PerdureError,
 )
 from perdure_pm.model.network import Network
+from perdure_pm.ops.trials import is_unsolvable
 from perdure_pm.store.layout import Layout
 
 ONLINE = Network()
@@ -189,7 +190,9 @@ def test_a_failure_of_uv_is_told_as_what_it_is(case: str) -> None:
     text, network, kind, summary = CASES[case]
     error = sort_failure(Completed(returncode=2, stdout="", stderr=text), "installing packages", network)
     assert (type(error), error.summary) == (kind, summary)
-    more = {"package": "demo", "setting": "install.build-with-host"} if case == "unbuilt" else {}
+    more: dict[str, object] = {"package": "demo", "setting": "install.build-with-host"} if case == "unbuilt" else {}
+    if "No solution found" in text:
+        more["unsolvable"] = True
     assert error.context == {"uv": text.strip(), "exit_code": 2, **more}
     assert error.state == "unchanged"
 
@@ -252,3 +255,15 @@ def test_a_uv_that_cannot_be_started_is_told_with_its_path(home: Path) -> None:
     with pytest.raises(HomeUnusable, match=f"{re.escape(str(binary))} cannot be started: Permission denied") as caught:
         Uv(binary, layout, ONLINE, {}).check_lock(home, binary)
     assert "noexec" in str(caught.value.hint)
+
+
+@pytest.mark.proves("plugins-outage-is-no-conflict")
+@pytest.mark.parametrize("before", ["", "warning: `x.whl` is missing an upload date\n" * 400])
+def test_that_there_is_no_solution_is_known_however_long_the_explanation_is(before: str) -> None:
+    """Case 82: the marker is far before what is kept of uv's words."""
+    said = f"{before}error: No solution found when resolving dependencies:\n  cause: Because {'x depends on y. ' * 900}"
+    failure = sort_failure(Completed(returncode=1, stdout="", stderr=said), "resolving", Network())
+    assert "No solution found" not in str(failure.context["uv"])
+    assert is_unsolvable(failure)
+    killed = Completed(returncode=-9, stdout="", stderr=said.replace("No solution found", "It broke"))
+    assert not is_unsolvable(sort_failure(killed, "resolving", Network()))
