@@ -89,7 +89,14 @@ class Uv:
         return wheels[0]
 
     def build_source(
-        self, source: Path, target: Path, python: Path, what: str, variables: Mapping[str, str] | None = None
+        self,
+        source: Path,
+        target: Path,
+        python: Path,
+        what: str,
+        *,
+        builds: Sequence[str] | None = (),
+        variables: Mapping[str, str] | None = None,
     ) -> Path:
         """Return the wheel of the project at `source`, built into the empty directory `target` by its own backend.
 
@@ -101,9 +108,11 @@ class Uv:
             target: where the wheel goes.
             python: the interpreter that it is for.
             what: the project's name, for messages.
+            builds: as for `lock`, of what the backend itself needs.
             variables: what the backend is told beside.
         """
         arguments: list[str | Path] = ["build", "--wheel", "--out-dir", target, "--python", python, "--no-sources"]
+        arguments += _build_arguments(builds)
         self._uv(
             [*arguments, "--no-create-gitignore", *self._index_arguments(), source],
             f"building {what}",
@@ -228,10 +237,7 @@ class Uv:
         arguments += ["--offline"] if from_cache and self.network.fetches else []
         for name in renew:
             arguments += ["--upgrade-package", name]
-        if builds is not None:
-            arguments.append("--no-build")  # which `--no-binary-package` lifts for a name
-        for name in builds or ():
-            arguments += ["--no-binary-package", name]
+        arguments += _build_arguments(builds)
         self._uv(arguments, "resolving")
         if exclude_newer is not None:
             lock.write_text(without_cutoff(lock.read_text(encoding="utf-8")), encoding="utf-8")
@@ -342,6 +348,14 @@ def find_python_refusal(said: str) -> tuple[str, str, str] | None:
     words = " ".join(said.split())
     asked, needs = set(_ASKED.findall(words)), _PYTHON.findall(words)
     return (asked.pop(), *needs[-1]) if len(asked) == 1 and needs else None
+
+
+def _build_arguments(builds: Sequence[str] | None) -> list[str | Path]:
+    """Return what allows the source builds of some names; None stands for all."""
+    arguments: list[str | Path] = [] if builds is None else ["--no-build"]
+    for name in builds or ():
+        arguments += ["--no-binary-package", name]  # which lifts `--no-build` for a name
+    return arguments
 
 
 NO_SOLUTION = "No solution found"

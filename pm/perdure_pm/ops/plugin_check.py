@@ -167,7 +167,7 @@ def _check_all(context: Context, word: str, checks: list[_Check]) -> tuple[str |
     build_check = _Check(name="build")
     checks.append(build_check)
     try:
-        snapshot = ensure_snapshot(context, ground.uv, seen, interpreter)
+        snapshot = ensure_snapshot(context, ground.uv, seen, interpreter, ground.intent.home.admission.builds)
     except ManifestInvalid as fault:
         manifest_check.found += _faults(fault)
         return source.name, None

@@ -58,13 +58,14 @@ class PluginProject:
         return self.manifest.runtime if self.manifest is not None else "in-process"
 
 
-def read_plugin_project(layout: Layout, folder: Path, shown: str) -> PluginProject:
+def read_plugin_project(layout: Layout, folder: Path, shown: str, *, name: str | None = None) -> PluginProject:
     """Return what the directory says, with every fault of its manifest at once.
 
     Args:
         layout: the home, below which files are called by their place in it.
         folder: the directory.
         shown: what it is called in messages: where people edit it.
+        name: the distribution's name where the files do not say one.
 
     Raises:
         ManifestInvalid: plugin.yaml has faults, or says otherwise than pyproject.toml.
@@ -95,7 +96,7 @@ def read_plugin_project(layout: Layout, folder: Path, shown: str) -> PluginProje
             hint="perdure-pm plugin new NAME   (writes a plugin to start from)",
             context={"path": shown},
         )
-    name = _find_name(folder, pyproject, table, manifest)
+    name = _find_name(folder, pyproject, table, manifest) or name
     if name is None:
         raise SourceUnusable(
             f"{shown} does not say its name where it can be read without running its build",

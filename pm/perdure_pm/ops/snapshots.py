@@ -146,7 +146,7 @@ def _look_at_directory(layout: Layout, source: Source, path: Path, built_for: st
         raise SourceUnusable(f"{path} is neither a directory nor a wheel nor an sdist", hint="name one of them")
     if layout.home == path or path in layout.home.parents:
         raise SourceUnusable(f"{path} holds this home: it is no plugin's directory", hint="name the plugin's own")
-    project = read_plugin_project(layout, path, str(path))
+    project = read_plugin_project(layout, path, str(path), name=source.name)
     _require_name(source, project.name)
     if project.runtime == "external" and project.manifest is not None:
         manifest = project.manifest
@@ -216,8 +216,18 @@ def load_snapshot(layout: Layout, digest: str, source: Source) -> Snapshot | Non
         return None
 
 
-def ensure_snapshot(context: Context, uv: Uv, seen: Seen, interpreter: Interpreter) -> Snapshot:
+def ensure_snapshot(
+    context: Context, uv: Uv, seen: Seen, interpreter: Interpreter, builds: tuple[str, ...] | None
+) -> Snapshot:
     """Have the source in the store, with its wheel, and return it. The caller holds the mutex.
+
+    Args:
+        context: the world.
+        uv: the uv that builds.
+        seen: the source as it is now.
+        interpreter: what it is built for.
+        builds: normalised names of what a build itself needs and may be built from source; None for everything. To
+            name a source is consent to build that one alone.
 
     Raises:
         SourceUnusable: it is no plugin, holds what no copy can hold, changed while it was copied, or is gone.
@@ -238,7 +248,7 @@ def ensure_snapshot(context: Context, uv: Uv, seen: Seen, interpreter: Interpret
         if source.kind == "wheel":
             wheel, manifest = _copy_wheel(source, building), None
         else:
-            wheel, manifest = _build(context, uv, seen, interpreter, building)
+            wheel, manifest = _build(context, uv, seen, interpreter, building, builds)
         return _keep(context, seen, building, wheel, manifest)
     finally:
         filesystem.remove_tree(building)
@@ -309,7 +319,7 @@ def _damaged(source: Source, fault: IntegrityFault) -> SourceUnusable:
 
 
 def _build(
-    context: Context, uv: Uv, seen: Seen, interpreter: Interpreter, building: Path
+    context: Context, uv: Uv, seen: Seen, interpreter: Interpreter, building: Path, builds: tuple[str, ...] | None
 ) -> tuple[Path, Manifest | None]:
     """Return the wheel, in `building` beside the sources that it was built from, and the manifest beside them."""
     source, layout, filesystem = seen.source, context.layout, context.filesystem
@@ -319,7 +329,7 @@ def _build(
     if not below.is_dir():
         raise SourceUnusable(f"{source.place} has no directory {source.subdirectory}", hint="correct #subdirectory=")
     shown = source.place + (f"/{source.subdirectory}" if source.subdirectory else "")
-    project = read_plugin_project(layout, below, shown)
+    project = read_plugin_project(layout, below, shown, name=source.name)
     _require_name(source, project.name)
     _require_in_process(project)
     if project.runtime == "external":
@@ -350,7 +360,7 @@ def _build(
     context.reporter.progress("plugin", f"building {source.name}")
     made = building / "made"
     filesystem.make_directories(made)
-    wheel = uv.build_source(project_folder, made, interpreter.path, source.name, variables)
+    wheel = uv.build_source(project_folder, made, interpreter.path, source.name, builds=builds, variables=variables)
     filesystem.rename(wheel, building / wheel.name)
     for folder in (work, made):
         filesystem.remove_tree(folder)

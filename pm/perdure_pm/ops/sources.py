@@ -53,11 +53,12 @@ def with_snapshots(context: Context, uv: Uv, wanted: Wanted, intent: Intent) -> 
         BuildFailed, NetworkUnreachable, ArtefactMissing: a wheel could not be built.
     """
     snapshots = []
+    builds = intent.home.admission.builds
     for seen in wanted.seen:
         if seen.external is not None:
             _require_program(context, seen, seen.external)
         else:
-            snapshots.append(ensure_snapshot(context, uv, seen, wanted.interpreter))
+            snapshots.append(ensure_snapshot(context, uv, seen, wanted.interpreter, builds))
     whole = _with_fitting(replace(wanted, snapshots=tuple(snapshots)), intent)
     for snapshot in whole.snapshots:
         _require_group(whole, snapshot)

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
-from perdure_pm.model.errors import BuildFailed, ConfigInvalid, ManifestInvalid, SourceUnusable, UsageFault
+from perdure_pm.model.errors import (
+    BuildFailed,
+    BuildRefused,
+    ConfigInvalid,
+    ManifestInvalid,
+    SourceUnusable,
+    UsageFault,
+)
+from perdure_pm.model.network import Network
 from perdure_pm.ops.snapshots import RECORD
 from tests.pm.bench import Bench
 from tests.pm.fake_host import replace_uv
@@ -24,7 +32,7 @@ from tests.pm.plugin_sources import (
     write_manifest_plugin,
     write_plugin,
 )
-from tests.pm.wheels import write_wheel
+from tests.pm.wheels import write_sdist, write_wheel
 from tests.system.machine import fingerprint
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
@@ -284,6 +292,37 @@ def test_a_module_that_is_not_there_and_a_plugin_that_declares_nothing_are_refus
     write_files(folder, {"pyproject.toml": f'[project]\nname = "quiet"\nversion = "1"\n{BACKEND}'})
     with pytest.raises(SourceUnusable, match="declares nothing to load"):
         bench.add(str(folder))
+
+
+def test_a_name_that_only_the_build_knows_is_asked_for(bench: Bench, tmp_path: Path) -> None:
+    """A project of an older form: `NAME @ ./DIRECTORY` says it, and the wheel must have that name."""
+    folder = write_plugin(tmp_path / "old")
+    backend = "[build-system]\nrequires = []\nbuild-backend = 'made'\nbackend-path = ['.']\n"
+    made = write_wheel(tmp_path, "notify", "1.0", source='plugin = "old"\n')
+    script = f"import shutil\ndef build_wheel(to, *_):\n    shutil.copy({str(made)!r}, to)\n    return {made.name!r}\n"
+    write_files(folder, {"pyproject.toml": backend, "made.py": script, "setup.py": ""})
+    with pytest.raises(SourceUnusable, match="does not say its name") as caught:
+        bench.add(str(folder))
+    assert f"'NAME @ {folder}'" in str(caught.value.hint)
+    with pytest.raises(SourceUnusable, match="is the plugin notify, and is to be installed as other"):
+        bench.add(f"other @ {folder}")
+    bench.add(f"notify @ {folder}")
+    assert says(bench)["notify"] == "old"
+
+
+@pytest.mark.proves("source-builds-alone")
+def test_to_name_a_directory_is_no_consent_to_build_what_its_build_needs(bench: Bench, tmp_path: Path) -> None:
+    house = tmp_path / "house"
+    house.mkdir()
+    write_sdist(house, write_wheel(house, "tool", "1.0"), backend="")
+    bench.network = Network(wheelhouse=house)
+    folder = write_plugin(tmp_path / "notify")
+    write_files(folder, {"pyproject.toml": project().replace("uv_build>=0.13.9,<0.14", "tool")})
+    before = bench.current.identity
+    with pytest.raises(BuildRefused) as caught:
+        bench.add(str(folder))
+    assert caught.value.context["package"] == "tool"
+    assert bench.current.identity == before
 
 
 @pytest.mark.parametrize("runtime", ["isolated", "external"])
