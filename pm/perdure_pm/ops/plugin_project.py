@@ -29,6 +29,7 @@ from perdure_pm.model.identity import is_distribution_name, normalise_distributi
 from perdure_pm.model.manifest import DEFAULT_GROUP, Manifest, faults_error, parse_manifest
 from perdure_pm.store.config import load_file
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.reading import read_regular
 
 MANIFEST_NAMES = ("plugin.yaml", "plugin.yml")
 MAX_PYPROJECT = 1 << 20
@@ -180,10 +181,7 @@ def _read_pyproject(folder: Path, shown: str) -> tuple[str, dict[str, Any]]:
     if not path.is_file():
         return "", {}
     try:
-        data = path.read_bytes()
-        if len(data) > MAX_PYPROJECT:
-            raise ValueError(f"it is larger than {MAX_PYPROJECT} bytes")
-        text = data.decode("utf-8").replace("\r\n", "\n")
+        text = read_regular(path, MAX_PYPROJECT).decode("utf-8").replace("\r\n", "\n")
         return text, tomllib.loads(text)
     except (OSError, ValueError) as error:
         raise SourceUnusable(

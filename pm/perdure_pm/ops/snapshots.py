@@ -260,6 +260,11 @@ def _keep(context: Context, seen: Seen, building: Path, wheel: Path, manifest: M
     metadata = read_metadata(wheel)
     _require_name(source, str(metadata["name"]))
     manifest = manifest or read_wheel_manifest(wheel)
+    if manifest is not None and manifest.runtime != "in-process":
+        raise SourceUnusable(
+            f"the plugin.yaml in {wheel.name} says runtime: {manifest.runtime}, and a wheel is run in the host's process",
+            hint="take runtime out of it, or add the directory of a program of its own",
+        )
     for warning in () if manifest is None else manifest.warnings:
         context.reporter.progress("plugin", f"warning: {warning}")
     if manifest is not None and manifest.name not in {None, source.name}:
