@@ -262,7 +262,7 @@ def _keep(context: Context, seen: Seen, building: Path, wheel: Path, manifest: M
     manifest = manifest or read_wheel_manifest(wheel)
     if manifest is not None and manifest.runtime != "in-process":
         raise SourceUnusable(
-            f"the plugin.yaml in {wheel.name} says runtime: {manifest.runtime}, and a wheel is run in the host's process",
+            f"the plugin.yaml in {wheel.name} says runtime: {manifest.runtime}; a wheel runs in the host's process",
             hint="take runtime out of it, or add the directory of a program of its own",
         )
     for warning in () if manifest is None else manifest.warnings:

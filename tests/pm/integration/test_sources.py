@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import shutil
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from perdure_pm.model.errors import (
     BuildRefused,
     ConfigInvalid,
     ManifestInvalid,
+    PluginUnfit,
     SourceUnusable,
     UsageFault,
 )
@@ -256,9 +260,11 @@ def test_a_plugin_that_does_not_fit_is_not_admitted(bench: Bench, tmp_path: Path
     more = "requires-host: '>=2'\nrequires-python: '>=4'\nplatforms: [\"sys_platform == 'win32'\"]\n"
     folder = write_manifest_plugin(tmp_path / "notify", more=more)
     before = bench.current.identity
-    with pytest.raises(SourceUnusable) as caught:
+    with pytest.raises(PluginUnfit) as caught:
         bench.add(str(folder))
-    assert caught.value.context["misfits"] == ["platforms", "requires-python", "requires-host"]
+    reason = str(caught.value.context["reason"])
+    assert reason.startswith("it is for sys_platform == 'win32' only; it needs Python >=4; this is ")
+    assert reason.endswith("; it needs fakehost >=2; this is 0.1.0")
     assert bench.current.identity == before
 
 
@@ -279,6 +285,44 @@ def test_a_plugin_with_an_address_sits_out_and_comes_back(bench: Bench, tmp_path
     assert bench.call("install").status == "noop"
     bench.call("install", checkout=str(bench.workshop.checkout))
     assert set(says(bench)) == {"fakehost-clock", "one", "two", "part-1"}
+
+
+@pytest.mark.proves("plugins-sit-out")
+def test_a_plugin_from_an_index_whose_own_manifest_does_not_fit_sits_out(bench: Bench, tmp_path: Path) -> None:
+    """Case 63: what a wheel's plugin.yaml says is known once it was fetched."""
+    house = tmp_path / "house"
+    shutil.copytree(bench.workshop.index, house)
+    for name, versions in (("picky", "<0.2"), ("stubborn", ">=9")):
+        wheel = write_wheel(house, name, "1.0")
+        manifest = f"manifest: 1\nrequires-host: '{versions}'\n"
+        rewrite_wheel(wheel, {f"{name}/plugin.yaml": manifest})
+    bench.network = Network(wheelhouse=house)
+    with pytest.raises(PluginUnfit, match="stubborn cannot run here: it needs fakehost >=9; this is 0"):
+        bench.add("stubborn")
+    bench.add("picky", "part-1")
+    assert set(says(bench)) == {"fakehost-clock", "picky", "part-1"}
+    assert bench.current.record["manifests"]["picky"]["requires-host"] == "<0.2"
+    outcome = bench.call("install", checkout=str(bench.workshop.newer_checkout))
+    assert [item["reason"] for item in outcome.data["plan"]["sit_outs"]] == ["it needs fakehost <0.2; this is 0.2.0"]
+    assert set(says(bench)) == {"fakehost-clock", "part-1"}
+    without_uv(bench)
+    assert bench.call("install").status == "noop"
+    replace_uv(bench.workshop, bench.layout, f'exec "{bench.workshop.uv}" "$@"\n')
+    bench.call("install", checkout=str(bench.workshop.checkout))
+    assert set(says(bench)) == {"fakehost-clock", "picky", "part-1"}
+
+
+def rewrite_wheel(wheel: Path, more: dict[str, str]) -> None:
+    """Have further files in a wheel, and in its RECORD."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = {name: archive.read(name).decode() for name in archive.namelist()}
+    record = next(name for name in members if name.endswith("/RECORD"))
+    for name, text in more.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        members[record] = f"{name},sha256={digest},{len(text)}\n{members[record]}"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in {**more, **members}.items():
+            archive.writestr(name, text)
 
 
 def test_a_module_that_is_not_there_and_a_plugin_that_declares_nothing_are_refused(
@@ -390,8 +434,6 @@ def test_archives_that_reach_out_are_refused_and_named(bench: Bench, tmp_path: P
     """Case 81."""
     archive = tmp_path / "notify-1.0.tar.gz"
     if odd == "wheel":
-        import zipfile
-
         archive = write_wheel(tmp_path, "notify", "1.0")
         with zipfile.ZipFile(archive, "a") as wheel:
             wheel.writestr("../out", "x")
