@@ -59,7 +59,14 @@ from perdure_pm.ops.runtime import choose_interpreter
 from perdure_pm.ops.screening import make_screen
 from perdure_pm.ops.sitting_out import UnfitFound, find_python_misfit, refuse_misfit, require_fitting
 from perdure_pm.ops.soundness import ensure_read_only
-from perdure_pm.ops.sources import asked_before, needs_resolution, was_resolved, with_seen, with_snapshots
+from perdure_pm.ops.sources import (
+    asked_before,
+    needs_resolution,
+    require_manifests_fit,
+    was_resolved,
+    with_seen,
+    with_snapshots,
+)
 from perdure_pm.ops.space import explain_space, require_space
 from perdure_pm.ops.trials import Ground, host_versions, said_by_uv
 from perdure_pm.ops.verify import verify
@@ -121,10 +128,11 @@ def _build_what_fits(
     """Have the candidate at its path, and return what lies in it.
 
     Raises:
-        UnfitFound: plugins say in their metadata that they are not for this Python.
+        UnfitFound: plugins say in their metadata or their plugin.yaml that they cannot run here.
     """
     inventory = build_candidate(context, uv, wanted, resolution, identity, current, config)
     require_fitting(wanted.selection.entries, context.layout.generation(identity) / "venv", wanted.interpreter)
+    require_manifests_fit(context, wanted, identity)
     return inventory
 
 

@@ -118,6 +118,8 @@ def refuse_misfit(misfit: SitOut) -> PluginUnfit:
     """Return the refusal of a plugin that a person asks for now, and that would only sit out."""
     return PluginUnfit(
         f"{misfit.name} cannot run here: {misfit.reason}",
-        hint=f"build on an interpreter that it runs on: perdure-pm plugin add '{misfit.entry}' --python PATH",
+        hint=f"build on an interpreter that it runs on: perdure-pm plugin add '{misfit.entry}' --python PATH"
+        if set(misfit.because) == {"python"}
+        else "add another version of it, or have the host that it is for",
         context={"requirements": [misfit.entry], "reason": misfit.reason},
     )

@@ -19,16 +19,17 @@ from perdure_pm.model.choice import SitOut
 from perdure_pm.model.errors import IntegrityFault, ManifestInvalid, SourceUnusable
 from perdure_pm.model.fit import Misfit, Surroundings, find_misfits, find_python_misfit
 from perdure_pm.model.manifest import Manifest, manifest_from_json
-from perdure_pm.model.requirement import parse_source
+from perdure_pm.model.requirement import parse_source, requirement_name
 from perdure_pm.model.source import Source
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.host import make_uv
-from perdure_pm.ops.intent import Intent
+from perdure_pm.ops.intent import Intent, load_intent
 from perdure_pm.ops.runtime import choose_interpreter
-from perdure_pm.ops.selection import Selection, parse_selection
+from perdure_pm.ops.selection import Selection
+from perdure_pm.ops.sitting_out import UnfitFound, circumstances, refuse_misfit
 from perdure_pm.ops.snapshots import Seen, Snapshot, ensure_snapshot, find_recorded, load_snapshot, look
-from perdure_pm.ops.wanted import Wanted, find_base
-from perdure_pm.store.generations import Generation, current_generation
+from perdure_pm.ops.wanted import Wanted, find_base, leave_out
+from perdure_pm.store.generations import Generation, current_generation, load_boot
 from perdure_pm.store.layout import Layout
 
 
@@ -81,7 +82,7 @@ def refresh_snapshots(context: Context, sources: Sequence[Source]) -> list[str]:
     for source in sources:
         seen = look(context.layout, source, interpreter, find_recorded(None if current is None else current.record))
         if seen.external is None and load_snapshot(context.layout, seen.digest, source) is None:
-            ensure_snapshot(context, uv, seen, interpreter)
+            ensure_snapshot(context, uv, seen, interpreter, load_intent(context).home.admission.builds)
             copied.append(source.name)
     return copied
 
@@ -92,28 +93,41 @@ def _with_fitting(wanted: Wanted, intent: Intent) -> Wanted:
     Looked at again after each round: what needs a plugin that sits out does not fit either.
     """
     while misfits := find_source_misfits(wanted):
-        out = []
         for source in wanted.selection.sources:
-            if source.name not in misfits:
-                continue
-            reason = "; ".join(misfit.reason for misfit in misfits[source.name])
-            if source.entry not in (intent.plugins or ()):
-                raise SourceUnusable(
-                    f"the plugin {source.name} does not fit here: {reason}",
-                    hint="add a version of it that does",
-                    context={"plugin": source.name, "misfits": [misfit.field for misfit in misfits[source.name]]},
-                )
-            out.append(SitOut(entry=source.entry, reason=reason))
-        gone = {sit_out.entry for sit_out in out}
-        names = {sit_out.name for sit_out in out}
-        wanted = replace(
-            wanted,
-            selection=parse_selection(wanted.release, [e for e in wanted.selection.entries if e not in gone]),
-            sit_outs=(*wanted.sit_outs, *out),
-            seen=tuple(item for item in wanted.seen if item.source.name not in names),
-            snapshots=tuple(item for item in wanted.snapshots if item.name not in names),
-        )
+            if source.name in misfits:
+                out = _sit_out(source.entry, misfits[source.name], wanted, learned=False)
+                if source.entry not in (intent.plugins or ()):
+                    raise refuse_misfit(out)
+                wanted = leave_out(wanted, out)
     return wanted
+
+
+def require_manifests_fit(context: Context, wanted: Wanted, identity: str) -> None:
+    """Return when each plugin from an index can run here, as the plugin.yaml in its own wheel says.
+
+    Known only once the wheels were fetched; what is learned holds for this host and this interpreter.
+
+    Raises:
+        UnfitFound: some cannot.
+    """
+    manifests = load_boot(context.layout, identity).get("manifests", {})
+    here = surroundings(wanted)
+    addressed = {source.name for source in wanted.selection.sources}
+    found = []
+    for entry in wanted.selection.entries:
+        name = requirement_name(entry)
+        said = manifests.get(name) if name not in addressed else None
+        misfits = find_misfits(manifest_from_json(said), here) if said is not None else ()
+        if misfits:
+            found.append(_sit_out(entry, misfits, wanted, learned=True))
+    if found:
+        raise UnfitFound(tuple(found))
+
+
+def _sit_out(entry: str, misfits: Sequence[Misfit], wanted: Wanted, *, learned: bool) -> SitOut:
+    """Return a plugin that does not fit; `learned` where that shows only once it was fetched."""
+    because = circumstances(wanted.release, wanted.interpreter) if learned else {}
+    return SitOut(entry=entry, reason="; ".join(misfit.reason for misfit in misfits), because=because)
 
 
 def find_source_misfits(wanted: Wanted) -> dict[str, tuple[Misfit, ...]]:
