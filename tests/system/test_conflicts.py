@@ -99,7 +99,7 @@ SETS: dict[str, Clashing] = {
         host="llm==0.19",
         plugins=("llm-gemini==0.20",),
         says="llm-gemini 0.20 needs llm>=0.23, and the host is llm 0.19",
-        fits="llm-gemini 0.10",
+        fits="llm-gemini 0.10, far older than 0.20: it may only seem to fit",
     ),
     "in disguise: metadata that said less": Clashing(
         host="flake8==7.1.1",

@@ -120,6 +120,7 @@ class _Inquiry:
         Raises:
             PerdureError: it is no conflict: this is what it is.
         """
+        self.ground.tell("it does not fit: finding out what clashes")
         self._locked((), needed=True)  # where the host alone does not resolve, it is not the plugins
         fits = Counted(self._fits, MAX_TRIALS)
         suspects = mentioned(self.requirements, said_by_uv(self.failure))
@@ -241,6 +242,7 @@ class _Inquiry:
         ways: list[WayOut] = []
         not_tried: list[str] = []
         for what, attempt in plans:
+            self.ground.tell(f"trying {what}")
             try:
                 way = attempt()
             except (BudgetSpent, PerdureError):

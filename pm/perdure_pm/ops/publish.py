@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -374,6 +375,7 @@ def _resolve(
             interpreter=wanted.interpreter,
             folder=scratch,
             rules=rules,
+            tell=partial(context.reporter.progress, "explain"),
             sources=sources,
             renew=wanted.renew,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,8 @@ class Ground:
     environments: tuple[str, ...] = ()
     """Markers of the machines that an answer must be for; by default this one."""
 
+    tell: Callable[[str], None] = lambda message: None
+    """Told what is being tried, where that takes a while."""
     accepted: tuple[str, ...] = ()
     """What plugins require from an address, as requirements with it, and a person accepted by name."""
 

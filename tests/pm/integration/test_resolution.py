@@ -68,7 +68,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_wheel(wheels, "far-new", "1.0", requires=["wrench"])
     write_wheel(wheels, "far-old", "1.0", requires=["ancient<2"])
     write_wheel(wheels, "choosy", "1.0", requires=["thread>=2"])
-    write_wheel(wheels, "choosy", "2.0", requires=["thread<2"])
+    write_wheel(wheels, "choosy", "1.1", requires=["thread<2"])
     for number in range(29):
         write_wheel(wheels, f"part-{number}", "1.0")
     write_wheel(wheels, "left", "1.0", requires=["thread<2"])
@@ -243,10 +243,10 @@ def test_a_conflict_is_refused_and_nothing_changes(
 @pytest.mark.proves("plugins-conflict-explained")
 def test_ways_out_were_tried_and_the_first_one_works(locked: Bench) -> None:
     locked.add("right")
-    ended = locked.pm("plugin", "add", "choosy>=2", "--json")
+    ended = locked.pm("plugin", "add", "choosy>=1.1", "--json")
     (error,) = ended.envelope["errors"]
     clash = error["context"]["clash"]
-    assert clash["plugins"] == ["right", "choosy>=2"]
+    assert clash["plugins"] == ["right", "choosy>=1.1"]
     assert (clash["smallest"], clash["contested"], clash["locked"], clash["not_tried"]) == (True, "thread", None, [])
     assert [(way["what"], way["command"], way["fits"]) for way in clash["ways_out"]] == [
         ("choosy 1.0", "perdure-pm plugin add 'choosy==1.0'", True),
@@ -255,7 +255,7 @@ def test_ways_out_were_tried_and_the_first_one_works(locked: Bench) -> None:
         ("any other version of right", None, False),
     ]
     assert [[str(step["needs"]) for step in chain] for chain in clash["chains"]] == [["thread>=2"], ["thread<2"]]
-    told = locked.pm("plugin", "add", "choosy>=2")
+    told = locked.pm("plugin", "add", "choosy>=1.1")
     assert (told.exit_code, told.out) == (4, "")
     assert "  tried and fits: choosy 1.0: HOME/bin/perdure-pm plugin add 'choosy==1.0'\n" in told.err
     words = shlex.split(error["hint"])
