@@ -6,7 +6,7 @@ not own: their text (launchers), nor which commands a candidate must have (candi
 
 from __future__ import annotations
 
-from perdure_pm.model.errors import ConfigInvalid
+from perdure_pm.model.errors import ConfigInvalid, IntegrityFault
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import read_commands
 from perdure_pm.ops.launchers import drop_host_launchers, has_launcher, write_host_launchers
@@ -42,6 +42,9 @@ def follow_commands(context: Context, generation: Generation) -> None:
 def _commands(generation: Generation, configured: tuple[str, ...]) -> list[str]:
     """Return the commands of the host that are there: those that a person named, else all that it declares."""
     host = generation.record["host"]
-    declared = configured or sorted(read_commands(generation.environment, str(host["name"]))) or host["commands"]
+    try:
+        declared = configured or sorted(read_commands(generation.environment, str(host["name"]))) or host["commands"]
+    except IntegrityFault:  # its packages are gone: whatever builds it again needs the launchers that it had
+        return [str(name) for name in host["commands"]]
     scripts = environment_scripts(generation.environment)
     return [str(name) for name in declared if (scripts / str(name)).exists()]

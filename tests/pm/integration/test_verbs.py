@@ -198,7 +198,7 @@ def test_an_install_of_what_runs_writes_nothing(bench: Bench) -> None:
 
 
 @pytest.mark.proves("publish-contents-decide")
-@pytest.mark.parametrize("gone", ["the packages", "the interpreter", "one file", "the boot file"])
+@pytest.mark.parametrize("gone", ["the packages", "every package", "the interpreter", "one file", "the boot file"])
 def test_an_installation_that_only_says_it_is_there_is_built_again(bench: Bench, gone: str) -> None:
     """Case 105: state is what lies there, not what a file says."""
     bench.add("gadget")
@@ -208,6 +208,8 @@ def test_an_installation_that_only_says_it_is_there_is_built_again(bench: Bench,
     site = next(damaged.path.glob("venv/lib/python3*/site-packages"))
     if gone == "the packages":
         shutil.rmtree(site / "fakehost")
+    elif gone == "every package":
+        shutil.rmtree(damaged.path / "venv" / "lib")
     elif gone == "the interpreter":
         damaged.python.unlink()
     elif gone == "one file":
