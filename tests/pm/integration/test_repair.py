@@ -305,3 +305,26 @@ def test_every_random_byte_is_found_and_all_are_mended(
     bench.call("repair")
     assert problems(bench.layout) == [], f"seed {seed}"
     figure(f"{total} single bytes changed at random, seed {seed}: all found by doctor --deep; {len(damaged)} mended")
+
+
+@pytest.mark.proves("repair-mends-it", "repair-refuses-whole")
+@pytest.mark.parametrize("stage", ["check", "build", "health", "seal", "before_publish", "committed", "published"])
+def test_a_repair_that_is_cut_off_is_done_by_the_next_one(stage: str, bench: Bench) -> None:
+    """Before the commit what was selected stays selected; after it the new one runs; the next repair finishes."""
+    bench.add("gadget")
+    before = bench.current.identity
+    flip(packages(bench) / "gadget" / "__init__.py", 3)
+
+    def cut_off(at: str) -> None:
+        if at == stage:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.call("repair", bench.context(on_stage=cut_off))
+    assert (bench.current.identity == before) is (stage != "published")
+    bench.call("repair")
+    assert bench.current.identity != before
+    assert problems(bench.layout) == []
+    bench.call("collect")
+    assert list_unsealed(bench.layout) == []
+    assert examine(bench.layout, "default", deep=True)["leftovers"] == []
