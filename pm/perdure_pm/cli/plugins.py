@@ -26,12 +26,20 @@ def plugin() -> None:
 
 @plugin.command("add", kind="building")
 @click.argument("requirements", metavar="REQUIREMENT...", nargs=-1, required=True)
+@click.option(
+    "--editable", "-e", is_flag=True, hidden=True, help="Refused: a plugin never runs from where it is edited."
+)
 @CONFIRM
 @click.pass_obj
-def plugin_add(session: Session, requirements: tuple[str, ...], confirm_within: str | None) -> Answer:
+def plugin_add(session: Session, requirements: tuple[str, ...], editable: bool, confirm_within: str | None) -> Answer:
     """Have plugins installed: NAME, NAME>=1,<2, ./DIRECTORY, ./FILE.whl, ./FILE.tar.gz, or git+https://…@REVISION."""
     from perdure_pm.cli.remote import call
 
+    if editable:
+        raise UsageFault(
+            "a plugin never runs from where it is edited, so that what is selected stays what was tried",
+            hint="add it without --editable; after an edit, perdure-pm install takes it as it is then",
+        )
     arguments = {
         "requirements": [_absolute(word) for word in requirements],
         "confirm_within": parse_seconds(confirm_within),

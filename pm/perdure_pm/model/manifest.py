@@ -30,7 +30,7 @@ DEFAULT_GROUP = "perdure"
 """The entry-point group of plugins of our own app."""
 RUNTIMES = ("in-process", "isolated", "external")
 
-_ENTRY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_ENTRY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*(:[^\W\d]\w*(\.[^\W\d]\w*)*)?")
 _GROUP = re.compile(r"\w+(\.\w+)*")
 _CAPABILITY = re.compile(r"[a-z][a-z0-9]*([.:-][a-z0-9]+)*")
 
@@ -38,7 +38,7 @@ FIELDS: Mapping[str, tuple[str, str]] = {
     "manifest": ("form", "the form of this file; always 1"),
     "name": ("name", "the distribution's name; must be what it is installed as"),
     "version": ("version", "the plugin's version"),
-    "entry": ("entry", "module:attribute of what the host loads"),
+    "entry": ("entry", "module:attribute of what the host loads; for another host's group also a module alone"),
     "group": ("group", "the entry-point group of `entry`; needed where the host is not Perdure's own app"),
     "requires-host": ("versions", "the versions of the host that it works with"),
     "api": ("number", "the generation of the plugin API that it is written for"),
@@ -209,8 +209,15 @@ class _Reading:
         for name in ("entry", "dependencies") if external else ():
             if self.found.get(name):
                 self._fault((name,), "does not go with runtime: external, which is never imported", at_key=True)
-        if self.found.get("group") and not self.found.get("entry"):
+        entry, group = self.found.get("entry"), self.found.get("group") or DEFAULT_GROUP
+        if isinstance(entry, str) and ":" not in entry and group == DEFAULT_GROUP and "group" not in self._faulty():
+            self._fault(("entry",), f"must be module:attribute, is {entry!r}")
+        if self.found.get("group") and not entry and "entry" not in self._faulty():
             self._fault(("group",), "says where `entry` belongs, and there is no entry", at_key=True)
+
+    def _faulty(self) -> set[str]:
+        """Return the fields that have a fault already: what depends on them is not judged."""
+        return {fault.key for fault in self.faults}
 
     def find_old_readings(self, value: object, place: Place) -> None:
         """Warn of every text without quotes that another reader of YAML takes for something else."""

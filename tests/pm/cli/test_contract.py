@@ -35,6 +35,7 @@ ANSWERS = [
 ]
 
 FAILURES = [
+    (["plugin", "add", "--editable", "./x"], "plugin add", "usage", 2),
     ([], "", "usage", 2),
     (["nope"], "", "usage", 2),
     (["--nope"], "", "usage", 2),

@@ -71,6 +71,13 @@ def test_every_field_is_read() -> None:
     assert {*(line.partition(":")[0] for line in WHOLE.splitlines() if line[0] != " "), "external"} == set(FIELDS)
 
 
+def test_another_hosts_entry_may_be_a_module() -> None:
+    assert parse("name: x\nentry: x\ngroup: datasette\n").entry == "x"
+    assert faults("name: x\nentry: x\n") == ["plugin.yaml:2:8 entry: must be module:attribute, is 'x'"]
+    assert faults("group: perdure\nentry: x\n") == ["plugin.yaml:2:8 entry: must be module:attribute, is 'x'"]
+    assert faults("group: datasette\n") == ["plugin.yaml:1:1 group: says where `entry` belongs, and there is no entry"]
+
+
 def test_an_external_plugin_says_its_command() -> None:
     found = parse("runtime: external\nname: x\nexternal: {command: [node, server.js], check: [node, --version]}\n")
     assert (found.external_command, found.external_check) == (("node", "server.js"), ("node", "--version"))
@@ -91,7 +98,7 @@ def test_every_fault_is_named_at_once_with_its_place() -> None:
 manifest: 2
 name: -no-
 version: 1.10
-entry: notify
+entry: no-tify
 requires-host: ">>1"
 api: "1"
 dependencies:
@@ -109,7 +116,7 @@ group:
         "plugin.yaml:1:11 manifest: must be 1, is 2; another form needs another version of PM",
         "plugin.yaml:2:7 name: must be a distribution's name, is '-no-'",
         'plugin.yaml:3:10 version: must be text: write "1.10" in quotes; without them it is the number 1.1',
-        "plugin.yaml:4:8 entry: must be module:attribute, is 'notify'",
+        "plugin.yaml:4:8 entry: must be module:attribute, is 'no-tify'",
         "plugin.yaml:5:16 requires-host: " + NO_VERSIONS,
         "plugin.yaml:6:6 api: must be a whole number, is the text '1'",
         "plugin.yaml:9:3 dependencies[1]: " + NO_REQUIREMENT,
