@@ -194,7 +194,7 @@ def write_generated_project(
         f"dependencies = {json.dumps(list(dependencies))}",
         "[tool.uv]",
         "package = false",
-        f"environments = {json.dumps(list(environments) or [_here()])}",
+        f"environments = {json.dumps(list(environments) or [_here(interpreter)])}",
     ]
     if constraints:
         lines.append(f"constraint-dependencies = {json.dumps(list(constraints))}")
@@ -234,9 +234,13 @@ def _with_extras(name: str, release: Release) -> str:
     return f"{name}[{','.join(release.extras)}]" if name == release.name and release.extras else name
 
 
-def _here() -> str:
+def _here(interpreter: Interpreter) -> str:
+    """Return the marker of this machine and interpreter: what lacks a wheel for another one is nobody's trouble."""
     import os
     import platform
     import sys
 
-    return f"sys_platform == '{sys.platform}' and platform_machine == '{platform.machine()}' and os_name == '{os.name}'"
+    machine = (
+        f"sys_platform == '{sys.platform}' and platform_machine == '{platform.machine()}' and os_name == '{os.name}'"
+    )
+    return f"{machine} and platform_python_implementation == '{interpreter.implementation}'"

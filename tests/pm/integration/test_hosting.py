@@ -30,6 +30,8 @@ from tests.pm.guest import extension, guest, init, says
 from tests.pm.wheels import write_sdist, write_wheel
 from tests.system.machine import built_contents
 
+APART = "[console_scripts]\napart = apart:main\n"
+
 pytestmark = pytest.mark.platforms("linux", "darwin")
 
 
@@ -353,6 +355,16 @@ def test_a_source_without_a_wheel_is_named_with_what_allows_a_build() -> None:
     assert isinstance(failure, BuildRefused)
     assert failure.context["package"] == "thing"
     assert failure.hint == "where you trust it: perdure-pm config set install.build thing"
+
+
+@pytest.mark.proves("pm-host-sources")
+def test_what_lacks_a_wheel_for_another_interpreter_is_nobodys_trouble(there: Bench, wheels: Path) -> None:
+    other = "raw==1.0; platform_python_implementation != 'CPython'"
+    write_wheel(wheels, "apart", "1.0", source="def main(): pass\n", requires=[other, "sprocket"], entries=APART)
+    write_sdist(wheels, write_wheel(wheels, "raw", "1.0", entries=""), backend="")
+    init(there, "apart")
+    there.call("install")
+    assert "raw" not in {package["name"] for package in there.current.record["packages"]}
 
 
 @pytest.mark.proves("pm-host-sources")
