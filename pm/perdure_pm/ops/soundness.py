@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from perdure_pm.adapters.interpreter import ask_interpreter, is_library, running_interpreter
 from perdure_pm.model.errors import IntegrityFault, PerdureError
@@ -54,7 +55,12 @@ def _find_strangers(generation: Generation, inventory: Inventory) -> list[Findin
         return []
     folder = min(known, key=len)  # the outermost one; another is some package's own
     added = sorted(set(os.listdir(generation.path / folder)) - known[folder])
-    return [Finding(f"{folder}/{name}", STRANGE) for name in added]
+    # Some wheels leave a directory with nothing in it, which no list of files has.
+    return [Finding(f"{folder}/{name}", STRANGE) for name in added if _holds_any(generation.path / folder / name)]
+
+
+def _holds_any(path: Path) -> bool:
+    return not path.is_dir() or path.is_symlink() or any(names for _, _, names in os.walk(path))
 
 
 def find_all_damage(

@@ -268,6 +268,7 @@ def test_what_an_installer_added_to_a_generation_is_seen_and_gone_after_the_next
     package = next(there.current.environment.glob("lib/python*/site-packages"))
     package.chmod(0o755)
     (package / "hat").mkdir()
+    assert find_damage(there.layout, there.current) == "", "some wheels leave a directory with nothing in it"
     (package / "hat" / "__init__.py").write_text("plugin = 'added'\n", encoding="utf-8")
     (package / "hat-1.0.dist-info").mkdir()
     (package / "hat-1.0.dist-info" / "entry_points.txt").write_text("[guest]\nhat = hat:plugin\n", encoding="utf-8")
