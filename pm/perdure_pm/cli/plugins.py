@@ -160,6 +160,10 @@ def plugin_info(session: Session, name: str) -> Answer:
     rows += [["requires", text] for text in data["requires"]]
     if data["files"] is not None:
         rows.append(["files", f"{data['files']}, {data['bytes']} bytes"])
+    shown = {"requires-host", "requires-python", "requires-plugins", "platforms", "runtime", "capabilities", "api"}
+    for field, value in (data["manifest"] or {}).items():
+        if field in shown:
+            rows.append([field, ", ".join(map(str, value)) if isinstance(value, list) else str(value)])
     return Answer(data=data, text=columns(rows))
 
 

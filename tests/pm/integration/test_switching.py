@@ -16,7 +16,7 @@ from perdure_pm.model.errors import ConfigChanged, ConfigInvalid, PluginUnfit, U
 from perdure_pm.store.config import load_file, load_profile_config
 from perdure_pm.store.pointer import load_pointer
 from tests.pm.bench import Bench
-from tests.pm.plugin_sources import write_plugin
+from tests.pm.plugin_sources import write_manifest_plugin, write_plugin
 from tests.pm.wheels import write_wheel
 from tests.system.machine import fingerprint
 
@@ -450,6 +450,27 @@ def test_the_update_of_a_disabled_plugin_from_a_directory_moves_its_copy_and_bui
 def copies(bench: Bench) -> set[str]:
     """Return the names of the plugins that the store holds copies of."""
     return {path.name for path in (bench.layout.store / "plugins").iterdir()}
+
+
+def test_info_tells_everything_of_a_plugin_in_words(bench: Bench, tmp_path: Path) -> None:
+    more = "requires-host: '>=0.1'\nplatforms: [\"sys_platform != 'nowhere'\"]\ncapabilities: [network]\n"
+    source = write_manifest_plugin(tmp_path / "notify", more=more)
+    bench.add(str(source))
+    lines = [line.split(None, 1) for line in bench.pm("plugin", "info", "Notify").out.splitlines()]
+    said = {words[0]: words[1] for words in lines}
+    assert said["state"] == "runs"
+    assert said["from"] == f"file://{source}"
+    assert said["since"] == bench.current.identity
+    assert (said["requires-host"], said["capabilities"], said["entry"]) == (
+        ">=0.1",
+        "network",
+        "notify = notify:plugin",
+    )
+    assert said["platforms"] == "sys_platform != 'nowhere'"
+    assert int(said["files"].partition(",")[0]) >= 4
+    bundled = bench.pm("plugin", "info", "clock").out
+    assert "the host's bundle" in bundled
+    assert bench.pm("plugin", "info", "nothing").exit_code == 2
 
 
 # The host, and the profiles beside this one
