@@ -10,7 +10,7 @@ from typing import Any
 from perdure_pm.model.errors import IntegrityFault
 from perdure_pm.store.generations import Generation, find_generation, list_generations, load_current
 from perdure_pm.store.history import FORMAT, load_history
-from perdure_pm.store.labels import Labels, load_labels
+from perdure_pm.store.labels import Labels, load_labels, load_names
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer
 from perdure_pm.store.recorded import compare_packages, recorded_versions, selection_of
@@ -47,9 +47,10 @@ def compare_generations(layout: Layout, first: str, second: str | None, profile:
     Raises:
         UsageFault: one of them does not exist.
     """
-    labels = load_labels(layout).named
-    before = find_generation(layout, first, labels)
-    after = load_current(layout, profile) if second is None else find_generation(layout, second, labels)
+    before = find_generation(layout, first, load_names(layout, first))
+    after = load_current(layout, profile)
+    if second is not None:
+        after = find_generation(layout, second, load_names(layout, second))
     return {
         "from": before.identity,
         "to": after.identity,

@@ -49,6 +49,10 @@ def label(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             if name not in named:
                 raise UsageFault(f"there is no label {name!r}", hint="perdure-pm history")
             identity = named.pop(name)
+            if read_text(arguments, "generation") is not None and _find(context, arguments, labels) != identity:
+                raise UsageFault(
+                    f"{name!r} is a label of generation {identity}, not of the named one", hint="perdure-pm history"
+                )
         else:
             identity = named[name] = _find(context, arguments, labels)
         return _save(context, labels, Labels(labels.pinned, named), {"generation": identity, "label": name})

@@ -19,7 +19,7 @@ from perdure_pm.ops.recovery import commit, recover, settle_trial, tidy
 from perdure_pm.ops.soundness import ensure_read_only, require_sound
 from perdure_pm.store.generations import Generation, current_generation, find_generation, load_generation
 from perdure_pm.store.history import Selection, append_selection, find_previous, load_history
-from perdure_pm.store.labels import load_labels
+from perdure_pm.store.labels import load_names
 from perdure_pm.store.pointer import load_pointer
 
 
@@ -41,7 +41,10 @@ def rollback(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         raise UsageFault("to must be a generation's number, id or label")
     with exclusive(context, "rollback"):
         notices = recover(context)
-        target = find_generation(layout, wanted, load_labels(layout).named) if wanted else _find_previous(context)
+        # An empty word is what a script's unset variable became: it names nothing, least of all what was before.
+        target = (
+            _find_previous(context) if wanted is None else find_generation(layout, wanted, load_names(layout, wanted))
+        )
         return select(context, target, operation="rollback", notices=notices)
 
 

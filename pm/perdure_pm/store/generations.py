@@ -159,7 +159,7 @@ def find_generation(layout: Layout, wanted: str, labels: Mapping[str, str]) -> G
         return load_generation(layout, labels[wanted])
     if parse_generation_number(wanted) is not None:
         names = [name for name in list_identities(layout) if name == wanted]
-    elif wanted.isdecimal():
+    elif wanted.isascii() and wanted.isdecimal():
         names = [name for name in list_identities(layout) if parse_generation_number(name) == int(wanted)]
     else:
         names = [name for name in list_identities(layout) if "-" in wanted and name.startswith(wanted)]

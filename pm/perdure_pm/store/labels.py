@@ -58,16 +58,30 @@ def load_labels(layout: Layout) -> Labels:
         return Labels()
     try:
         value = json.loads(data)
+        if not isinstance(value, dict):
+            raise TypeError("it does not hold an object")
         if value["schema"] != SCHEMA:
             raise ValueError(f"schema {value['schema']}")
         pinned = frozenset(str(name) for name in value["pinned"])
         return Labels(pinned, {str(label): str(name) for label, name in value["labels"].items()})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise IntegrityFault(
             f"{layout.labels} is damaged: {error}",
             hint=f"delete {layout.labels}, then pin again what is to be kept",
             context={"path": str(layout.labels)},
         ) from error
+
+
+def load_names(layout: Layout, wanted: str) -> Mapping[str, str]:
+    """Return the labels that `wanted` may be one of.
+
+    A number and an id can be told from every label: they name a generation also where the file is damaged, for going
+    back must work all the more then.
+
+    Raises:
+        IntegrityFault: `wanted` can be a label, and the file is not what PM wrote.
+    """
+    return load_labels(layout).named if _LABEL.fullmatch(wanted) else {}
 
 
 def save_labels(filesystem: Filesystem, layout: Layout, labels: Labels) -> None:

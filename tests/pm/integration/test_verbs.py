@@ -315,7 +315,9 @@ def test_history_diff_and_list_say_what_was_and_what_is(bench: Bench) -> None:
     assert shown["versions"] == {"fakehost-clock": "0.1.0", "gadget": "1.0"}
     bench.config.write_text("schema: 1\nplugins: [gadget]\n")
     assert "perdure-pm install" in bench.pm("plugin", "list").err.replace(str(bench.layout.bin) + "/", "")
-    assert bench.pm("label", "good", "--remove").exit_code == 0
+    other = bench.pm("label", "good", "2", "--remove")
+    assert (other.exit_code, "is a label of generation 1-" in other.err) == (2, True)
+    assert bench.pm("label", "good", "1", "--remove").exit_code == 0
     assert bench.pm("pin", "2", "--remove").exit_code == 0
     assert bench.pm("pin", "2", "--remove", "--json").envelope["status"] == "noop"
     with pytest.raises(UsageFault):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.model.errors import IntegrityFault, UsageFault
 from perdure_pm.store.generations import find_generation
-from perdure_pm.store.labels import Labels, load_labels, parse_label, save_labels
+from perdure_pm.store.labels import Labels, load_labels, load_names, parse_label, save_labels
 from perdure_pm.store.layout import Layout
 from tests.pm.sample_home import make_generation
 
@@ -43,6 +43,7 @@ def test_what_is_saved_is_read_and_all_of_it_is_held(layout: Layout) -> None:
         "",
         "{",
         "[]",
+        "[" * 100_000,
         "null",
         "7",
         "{}",
@@ -58,6 +59,16 @@ def test_a_damaged_file_is_told_and_never_taken_for_no_pins(layout: Layout, text
     with pytest.raises(IntegrityFault) as caught:
         load_labels(layout)
     assert (caught.value.context["path"], str(layout.labels) in str(caught.value.hint)) == (str(layout.labels), True)
+
+
+@pytest.mark.proves("rollback-finds-what-is-meant")
+def test_a_number_and_an_id_name_a_generation_while_the_file_is_damaged(layout: Layout) -> None:
+    make_generation(layout, ONE)
+    layout.labels.write_text("[]")
+    for wanted in ("1", ONE, "1-01"):
+        assert find_generation(layout, wanted, load_names(layout, wanted)).identity == ONE
+    with pytest.raises(IntegrityFault, match="does not hold an object"):
+        load_names(layout, "good")
 
 
 @pytest.mark.proves("labels-damage-refused")
@@ -96,7 +107,9 @@ def test_a_generation_is_found_by_number_id_prefix_and_label(layout: Layout, wan
 
 
 @pytest.mark.proves("rollback-finds-what-is-meant")
-@pytest.mark.parametrize("wanted", ["", "2", "0", "-1", "1-9", "0123", "bad", "1-0123456789abc", "../1"])
+@pytest.mark.parametrize(
+    "wanted", ["", "2", "0", "-1", "1-9", "0123", "\N{ARABIC-INDIC DIGIT ONE}", "bad", "1-0123456789abc", "../1"]
+)
 def test_what_means_none_is_told(layout: Layout, wanted: str) -> None:
     make_generation(layout, ONE)
     with pytest.raises(UsageFault) as caught:
