@@ -39,7 +39,11 @@ def confirm(session: Session, generation: str | None) -> Answer:
     from perdure_pm.cli.remote import call
 
     def show(data: Mapping[str, Any], status: str) -> str:
-        return "nothing is on trial" if status == "noop" else f"generation {data['generation']} stays"
+        if data.get("trial"):
+            return f"generation {data['trial']} is on trial, and not {data['named']}: nothing changed"
+        if status == "noop":
+            return "nothing is on trial"
+        return f"generation {data['generation']} {'would stay' if session.dry_run else 'stays'}"
 
     return call(session, "confirm", {"generation": generation}, show)
 

@@ -113,6 +113,7 @@ def parse_seconds(text: str | None) -> int | None:
 def show_install(data: Mapping[str, Any], status: str) -> str:
     """Return the words of a result."""
     from perdure_pm.cli.generations import show_packages
+    from perdure_pm.cli.looking import say_trial
     from perdure_pm.cli.screening import show_screening
 
     plan = data.get("plan") or {}
@@ -127,5 +128,7 @@ def show_install(data: Mapping[str, Any], status: str) -> str:
         return "\n\n".join(part for part in told if part)
     again = " again" if data.get("reused") else ""
     said = f"{what} is installed in generation {data.get('generation')}{again}"
+    if data.get("trial"):
+        said += f"\non trial {say_trial(data['trial'])}"
     told = [said, changes if plan.get("from") else "", show_screening(plan.get("screening"))]
     return "\n\n".join(part for part in told if part)

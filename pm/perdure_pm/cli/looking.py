@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from perdure_pm.cli.options import Verb
-from perdure_pm.cli.render import Answer, columns
+from perdure_pm.cli.render import Answer, columns, true_hint
 from perdure_pm.cli.session import Session
 from perdure_pm.model.errors import UsageFault
 
@@ -24,7 +24,7 @@ def status(session: Session) -> Answer:
     from perdure_pm.ops.status import read_status
 
     data = read_status(session.layout, session.profile, session.environ, no_lazy=session.values["no-lazy"] is True)
-    return Answer(data=data, text=show_status(data))
+    return Answer(data=data, text=true_hint(show_status(data), session) or "")
 
 
 @click.command(cls=Verb)
@@ -54,6 +54,11 @@ def receipts(session: Session, identity: str | None, limit: int) -> Answer:
     return Answer(data={"receipt": whole}, text=json.dumps(whole, indent=2, ensure_ascii=False))
 
 
+def say_trial(trial: Mapping[str, Any]) -> str:
+    """Return the words for a trial that runs."""
+    return f"until {trial['until']}, then {trial['previous']} again; to keep it: perdure-pm confirm"
+
+
 def show_status(data: Mapping[str, Any]) -> str:
     """Return the words of `status`."""
     rows = [["home", data["home"]], ["profile", data["profile"]]]
@@ -68,6 +73,8 @@ def show_status(data: Mapping[str, Any]) -> str:
             ["plugins", plugins or "none"],
             ["python", f"{interpreter['version']}   {interpreter['path']}{gone}"],
         ]
+    if data["trial"]:
+        rows.append(["on trial", say_trial(data["trial"])])
     rows += [["sits out", f"{item['name']}: {item['reason']}"] for item in data["sit_outs"]]
     rows += [["skipped", f"{item['name']}, since a crash: {item['hint']}"] for item in data["skipped"]]
     if data["others"]:

@@ -19,7 +19,7 @@ from typing import Any
 from perdure_pm.adapters.processes import replace_process
 from perdure_pm.cli import ahead
 from perdure_pm.cli.progress import Progress
-from perdure_pm.cli.render import Answer
+from perdure_pm.cli.render import Answer, true_hint
 from perdure_pm.cli.session import Session, own_home
 from perdure_pm.client import Cancellation, Client, Result
 from perdure_pm.model.errors import BuildRefused, ConsentMissing, PerdureError
@@ -47,7 +47,7 @@ def call(
     agreed: dict[str, Any] = {}
     while True:
         try:
-            return _answer(_run(session, layout, operation, {**arguments, **agreed}), show)
+            return _answer(session, _run(session, layout, operation, {**arguments, **agreed}), show)
         except ConsentMissing as missing:
             agreed = {"consent": _ask(session, missing, "consent")}
         except BuildRefused as refused:
@@ -106,7 +106,7 @@ def _require_own_home(session: Session, layout: Layout) -> None:
     replace_process([python, "-I", bootstrap, "--home", layout.home, "pm", *sys.argv[1:]], session.environ)
 
 
-def _answer(result: Result, show: Callable[[Mapping[str, Any], str], str]) -> Answer:
+def _answer(session: Session, result: Result, show: Callable[[Mapping[str, Any], str], str]) -> Answer:
     receipt = result.receipt
     data = {
         **result.data,
@@ -116,8 +116,8 @@ def _answer(result: Result, show: Callable[[Mapping[str, Any], str], str]) -> An
     return Answer(
         status=result.status,
         data=data,
-        text=show(result.data, result.status),
-        notices=[f"still to do: {obligation}" for obligation in result.obligations],
+        text=true_hint(show(result.data, result.status), session) or "",
+        notices=[f"still to do: {true_hint(obligation, session)}" for obligation in result.obligations],
     )
 
 

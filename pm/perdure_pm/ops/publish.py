@@ -76,10 +76,11 @@ from perdure_pm.store import history
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, current_generation, load_current, next_number
 from perdure_pm.store.inventory import Inventory
+from perdure_pm.store.pointer import refuse_links
 from perdure_pm.store.published import load_sit_outs, save_published
 from perdure_pm.store.recorded import compare_packages, recorded_versions
 from perdure_pm.store.records import keep_record
-from perdure_pm.store.trial import Trial
+from perdure_pm.store.trial import Trial, show_trial
 
 BUILDS = 2
 """How often a publication starts over when the intent changed under it, the first time included."""
@@ -93,12 +94,14 @@ def publish(context: Context, change: Change) -> Outcome:
         NothingInstalled: nobody said what to install.
         LazyInstallRefused: something would have to be built that nobody asked for; nothing was fetched.
         NoSpace, ConflictRefused, NetworkUnreachable, ArtefactMissing, BuildFailed: nothing was published.
-        IntegrityFault: what was fetched is not what it should be, also the second time.
+        IntegrityFault: what was fetched is not what it should be, also the second time; or a link stands in the way.
         HealthCheckFailed: the candidate does not start.
         OperationVetoed: the caller's before_publish refused.
     """
     with exclusive(context, change.operation):
         notices = recover(context)
+        for folder in context.layout.published_into:
+            refuse_links(context.layout, folder)  # what would be built behind a link, nothing would ever select
         attempts = 0
         while attempts < BUILDS:
             try:
@@ -154,9 +157,7 @@ class _Overtaken(Exception):
     """The intent changed between step 3 and the commit."""
 
 
-def _publish_once(  # noqa: C901 - the protocol in one piece, as its specification
-    context: Context, change: Change, notices: tuple[str, ...]
-) -> Outcome:
+def _publish_once(context: Context, change: Change, notices: tuple[str, ...]) -> Outcome:
     """Return the outcome of the protocol, gone through once."""
     layout, filesystem, reporter = context.layout, context.filesystem, context.reporter
 
@@ -232,9 +233,7 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
             raise _Overtaken
         reporter.callback("before_publish", {**plan, "generation": identity})
         write_pending(context, intent.profile_file, text, identity)
-        if change.confirm_within is not None and current is not None:
-            deadline = context.clock() + change.confirm_within
-            start_trial(context, Trial(generation=identity, previous=current.identity, deadline=deadline))
+        trial = _start_trial(context, change, identity, current)
         reporter.committed()  # from here on no cancellation ends this
 
         # 10. The commit. A crash before this line changes nothing; after it, only tidying is left.
@@ -266,7 +265,12 @@ def _publish_once(  # noqa: C901 - the protocol in one piece, as its specificati
     reporter.callback("published", {"profile": context.profile, "generation": identity, "from": before})
     return Outcome(
         status="ok",
-        data={"generation": identity, "plan": plan, "reused": sealed is not None},
+        data={
+            "generation": identity,
+            "plan": plan,
+            "reused": sealed is not None,
+            "trial": None if trial is None else show_trial(trial),
+        },
         obligations=(*notices, *said),
     )
 
@@ -304,6 +308,15 @@ def _answer_noop(
         data={"generation": current.identity, "plan": plan, "configuration": rewritten},
         obligations=(*notices, *map(str, wanted.sit_outs)),
     )
+
+
+def _start_trial(context: Context, change: Change, identity: str, current: Generation | None) -> Trial | None:
+    """Have what will be selected on trial where that was asked for, and return the trial."""
+    if change.confirm_within is None or current is None:
+        return None
+    trial = Trial(generation=identity, previous=current.identity, deadline=context.clock() + change.confirm_within)
+    start_trial(context, trial)
+    return trial
 
 
 def _intent_text(intent: Intent, change: Change, wanted: Wanted) -> str:

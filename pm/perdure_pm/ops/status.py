@@ -21,6 +21,7 @@ from perdure_pm.store.layout import Layout, environment_python
 from perdure_pm.store.pointer import list_profiles, load_pointer, read_plain
 from perdure_pm.store.policy import lazy_allowed
 from perdure_pm.store.published import load_published
+from perdure_pm.store.trial import load_trial, show_trial
 
 _RUNTIME = re.compile(r"[0-9a-f]{12}(\.[0-9]+)?")
 _MAX_RECORD = 1 << 20
@@ -56,6 +57,7 @@ def read_status(layout: Layout, profile: str, environ: Mapping[str, str], *, no_
         "profile": profile,
         "profiles": {name: _selected(layout, name) for name in list_profiles(layout)},
         "generation": shown,
+        "trial": _trial(layout, profile, current, findings),
         "sit_outs": _sit_outs(layout, profile),
         "skipped": [] if current is None else _skipped(layout, profile, current),
         "others": [_show_briefly(found) for found in sealed if current is None or found.identity != current.identity],
@@ -150,7 +152,7 @@ def _read_runtime(layout: Layout, findings: list[str]) -> dict[str, Any]:
         found["uv"] = str(record["inputs"]["uv"])
     except IntegrityFault as fault:
         findings.append(fault.summary)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         findings.append(f"the record of PM's runtime {found['runtime']} cannot be read")
     if found["runtime"] and not environment_python(layout.runtime(found["runtime"]) / "venv").exists():
         findings.append(f"the interpreter of PM's runtime {found['runtime']} is gone")
@@ -162,7 +164,7 @@ def _running(layout: Layout) -> str | None:
     try:
         data = json.loads(read_plain(layout, layout.mutex_holder, 4096) or b"null")
         pid, said = int(data["pid"]), f"{data['operation']} (process {data['pid']}, since {data['since']})"
-    except (IntegrityFault, ValueError, KeyError, TypeError):
+    except (IntegrityFault, ValueError, KeyError, TypeError, RecursionError):
         return None
     from perdure_pm.adapters.processes import is_alive
 
@@ -173,6 +175,18 @@ def _sit_outs(layout: Layout, profile: str) -> list[dict[str, Any]]:
     published = load_published(layout, profile)
     found = () if published is None else published.sit_outs
     return [{key: item[key] for key in ("name", "entry", "reason")} for item in found]
+
+
+def _trial(layout: Layout, profile: str, current: Generation | None, findings: list[str]) -> dict[str, Any] | None:
+    """Return what is known of the trial of what is selected: until when it waits, and what is selected after it."""
+    try:
+        trial = load_trial(layout, profile)
+    except IntegrityFault as fault:
+        findings.append(fault.summary)
+        return None
+    if trial is None or current is None or trial.generation != current.identity:
+        return None  # a crash left it; the next operation takes it away
+    return {**show_trial(trial), "starts": trial.starts}
 
 
 def _skipped(layout: Layout, profile: str, current: Generation) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from perdure_pm.ops.recovery import recover
 from perdure_pm.ops.rollback import select
 from perdure_pm.ops.soundness import require_sound
 from perdure_pm.store.generations import find_generation, load_generation
-from perdure_pm.store.labels import load_labels
+from perdure_pm.store.labels import load_names
 from perdure_pm.store.pointer import load_pointer
 from perdure_pm.store.trial import FORMAT, Trial, clear_trial, load_trial, save_trial
 
@@ -73,8 +73,8 @@ def confirm(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     layout, wanted = context.layout, read_text(arguments, "generation")
     with exclusive(context, "confirm"):
         notices = recover(context)
-        named = None if wanted is None else find_generation(layout, wanted, load_labels(layout).named).identity
-        selected = load_pointer(layout, context.profile)
+        named = None if wanted is None else find_generation(layout, wanted, load_names(layout, wanted)).identity
+        selected, trial = load_pointer(layout, context.profile), None
         try:
             trial = load_trial(layout, context.profile)
             running = trial is not None and trial.generation == selected and named in {None, selected}
@@ -82,8 +82,10 @@ def confirm(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             running = named in {None, selected}  # whatever it said, somebody wants this generation to stay
         if running and not context.dry_run:
             clear_trial(context.filesystem, layout, context.profile)
-        status = "ok" if running else "noop"
-        return Outcome(status=status, data={"generation": selected}, obligations=notices)
+        data: dict[str, Any] = {"generation": selected, "trial": None}
+        if not running and trial is not None and trial.generation == selected:
+            data |= {"trial": selected, "named": named}  # another one's, which goes on
+        return Outcome(status="ok" if running else "noop", data=data, obligations=notices)
 
 
 def _go_back(context: Context, failed: Trial) -> tuple[str, Trial | None, list[str]]:

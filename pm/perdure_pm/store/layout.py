@@ -145,6 +145,11 @@ class Layout:
         return self.store / "packages"
 
     @property
+    def published_into(self) -> tuple[Path, ...]:
+        """The directories that a publication fills; what lies in them is read with distrust of every link."""
+        return (self.generations, self.records, self.releases, self.plugins)
+
+    @property
     def generations(self) -> Path:
         return self.store / "generations"
 

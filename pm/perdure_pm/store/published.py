@@ -60,7 +60,7 @@ def load_published(layout: Layout, profile: str) -> Published | None:
                 for item in data["sit_outs"]
             ),
         )
-    except (IntegrityFault, ValueError, KeyError, TypeError, AttributeError):
+    except (IntegrityFault, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

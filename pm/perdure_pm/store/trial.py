@@ -83,6 +83,11 @@ def load_trial(layout: Layout, profile: str) -> Trial | None:
         raise fault from error
 
 
+def show_trial(trial: Trial) -> dict[str, Any]:
+    """Return what people are told of a trial, as JSON values."""
+    return {"generation": trial.generation, "until": trial.deadline.strftime(FORMAT), "previous": trial.previous}
+
+
 def save_trial(filesystem: Filesystem, layout: Layout, profile: str, trial: Trial) -> None:
     """Have the trial on the disk."""
     filesystem.make_directories(layout.profile(profile))

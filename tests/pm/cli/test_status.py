@@ -87,6 +87,7 @@ def test_the_same_as_json(pm: CommandLine, layout: Layout) -> None:
                 "interpreter": {"version": "3.13.1", "path": "/usr/bin/python3", "present": True},
                 "packages": 1,
             },
+            "trial": None,
             "sit_outs": [],
             "skipped": [],
             "others": [],
@@ -179,6 +180,26 @@ def test_a_running_operation_is_named_and_a_dead_one_is_not(pm: CommandLine, lay
     assert pm("status", "--json").envelope["data"]["running"] == said
     layout.mutex_holder.write_text(json.dumps({**holder, "pid": 2**22 + 1}), encoding="utf-8")
     assert pm("status", "--json").envelope["data"]["running"] is None
+
+
+def test_brackets_without_end_are_survived(pm: CommandLine, layout: Layout) -> None:
+    make_generation(layout)
+    select_generation(layout)
+    holes = (
+        layout.mutex_holder,
+        layout.runtime_pointer,
+        layout.runtime("0123456789ab") / "record.json",
+        layout.published("default"),
+        layout.receipts / "20261129T190000.000000Z-00000000.json",
+        layout.trial("default"),
+    )
+    for path in holes:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("0123456789ab\n" if path == layout.runtime_pointer else "[" * 4000, encoding="utf-8")
+    for verb in (("status",), ("history",), ("receipts",), ("plugin", "list")):
+        ended = pm(*verb, "--json")
+        assert (verb, ended.exit_code, ended.err if verb != ("receipts",) else "") == (verb, 0, "")
+    assert pm("doctor", "--json").exit_code == 3
 
 
 def test_lazy_installs_are_said_to_be_off_by_variable(pm: CommandLine) -> None:

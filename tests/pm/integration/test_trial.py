@@ -100,10 +100,33 @@ def test_confirming_another_generation_than_the_one_on_trial_confirms_nothing(be
     first, second = on_trial(bench)
     assert bench.call("confirm", generation=first).status == "noop"
     assert load_trial(bench.layout, "default") is not None
+    assert bench.pm("confirm", "1").out == f"generation {second} is on trial, and not {first}: nothing changed\n"
     with pytest.raises(UsageFault):
         bench.call("confirm", generation="9")
     assert bench.call("confirm", generation=second).status == "ok"
     assert load_trial(bench.layout, "default") is None
+
+
+@pytest.mark.proves("trial-is-shown")
+def test_a_trial_is_told_where_it_begins_and_by_status(bench: Bench) -> None:
+    first = pointer(bench)
+    said = bench.pm("plugin", "add", "gadget", "--confirm-within", "10m")
+    trial = load_trial(bench.layout, "default")
+    assert trial is not None
+    until = trial.deadline.strftime("%Y-%m-%dT%H:%M:%SZ")
+    words = f"until {until}, then {first} again; to keep it: HOME/bin/perdure-pm confirm"
+    assert f"\non trial {words}\n" in said.out
+    assert words in bench.pm("status").out
+    shown = bench.pm("status", "--json").envelope["data"]["trial"]
+    assert shown == {"generation": trial.generation, "until": until, "previous": first, "starts": 0}
+    assert "would stay" in bench.pm("confirm", "--dry-run").out
+    bench.layout.trial("default").write_text("nonsense")
+    data = bench.pm("status", "--json").envelope["data"]
+    assert data["trial"] is None
+    assert [item.startswith("HOME/profiles/default/trial is damaged") for item in data["findings"]] == [True]
+    assert bench.pm("confirm").exit_code == 0
+    data = bench.pm("status", "--json").envelope["data"]
+    assert (data["trial"], data["findings"]) == (None, [])
 
 
 @pytest.mark.proves("trial-goes-back")
