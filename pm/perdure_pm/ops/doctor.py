@@ -11,9 +11,11 @@ import os
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, NothingInstalled, PerdureError
+from perdure_pm.model.identity import DEFAULT_PROFILE
 from perdure_pm.ops.launchers import find_launcher_faults
 from perdure_pm.ops.runtime import find_runtime_problem, find_seed_problem, find_uv_problem, load_runtime
 from perdure_pm.ops.soundness import find_all_damage
@@ -32,7 +34,7 @@ from perdure_pm.store.home import check_home
 from perdure_pm.store.inventory import Finding
 from perdure_pm.store.labels import load_labels
 from perdure_pm.store.layout import Layout
-from perdure_pm.store.pointer import list_profiles, load_pointer
+from perdure_pm.store.pointer import list_profiles, load_pointer, refuse_links
 from perdure_pm.store.trial import load_trial
 
 REPAIR = "perdure-pm repair"
@@ -108,6 +110,7 @@ def examine(layout: Layout, profile: str, *, deep: bool) -> dict[str, Any]:
 
     questions: tuple[Callable[[], Iterator[Problem]], ...] = (
         lambda: _examine_home(layout),
+        lambda: _examine_folders(layout, profiles),
         lambda: _examine_configuration(layout, profiles),
         lambda: _examine_own(layout, deep=deep),
         lambda: _examine_generations(layout, profiles, profile, looking),
@@ -161,6 +164,46 @@ def _examine_home(layout: Layout) -> Iterator[Problem]:
         check_home(layout)
     except PerdureError as fault:
         yield Problem(code=fault.code, summary=fault.summary, hint=fault.hint or "choose another home with --home DIR")
+
+
+def _examine_folders(layout: Layout, profiles: list[str]) -> Iterator[Problem]:
+    """Look for what stands where PM makes a directory: no operation could even write its receipt."""
+    folders = (
+        layout.bin,
+        layout.receipts,
+        layout.unfinished,
+        layout.cache,
+        layout.scratch,
+        layout.store,
+        layout.generations,
+        layout.records,
+        layout.releases,
+        layout.plugins,
+        layout.trash,
+        layout.profile(DEFAULT_PROFILE).parent,
+        *(layout.profile(name) for name in profiles),
+    )
+    for folder in folders:
+        if os.path.lexists(folder) and not os.path.isdir(folder):
+            hint = f"move it away, and PM makes the directory anew: {folder}"
+            yield Problem(code="no-directory", summary=f"{folder} is not a directory", hint=hint)
+    linked: dict[str, str] = {}
+    for folder in layout.published_into:
+        try:
+            refuse_links(layout, folder)
+        except IntegrityFault as fault:
+            linked[str(fault.context["reason"])] = fault.hint or REPAIR
+    for summary, hint in linked.items():
+        yield Problem(code="link", summary=summary, hint=hint)
+
+
+def _unless_linked(layout: Layout, path: Path, hint: str) -> str:
+    """Return `hint`, or, where PM refuses a link on the way to `path`, what helps then: no command of PM's does."""
+    try:
+        refuse_links(layout, path)
+    except IntegrityFault as fault:
+        return fault.hint or hint
+    return hint
 
 
 def _examine_configuration(layout: Layout, profiles: list[str]) -> Iterator[Problem]:
@@ -228,7 +271,8 @@ def _examine_generations(layout: Layout, profiles: list[str], profile: str, look
                 yield Problem(code="nothing-installed", summary=fault.summary, hint=hint, profile=name)
             continue
         except IntegrityFault as fault:
-            yield Problem(code="selection-damaged", summary=fault.summary, hint=REPAIR, profile=name)
+            hint = _unless_linked(layout, layout.generations, _unless_linked(layout, layout.pointer(name), REPAIR))
+            yield Problem(code="selection-damaged", summary=fault.summary, hint=hint, profile=name)
             continue
         if current.identity not in selected:
             selected.add(current.identity)
@@ -284,7 +328,10 @@ def _examine_beside(layout: Layout, profiles: list[str], *, deep: bool) -> Itera
         try:
             load_trial(layout, name)
         except IntegrityFault as fault:
-            yield Problem(code="trial-damaged", summary=fault.summary, hint=REPAIR, profile=name)
+            # Nothing says any more what it would go back to: a person decides, and either command takes it away.
+            hint = "perdure-pm confirm   (keeps what is selected; perdure-pm rollback goes back)"
+            hint = _unless_linked(layout, layout.trial(name).parent, hint)
+            yield Problem(code="trial-damaged", summary=fault.summary, hint=hint, profile=name)
     for unreadable in receipts.load_all(layout, None if deep else NEWEST_RECEIPTS)[1]:
         yield Problem(
             code="receipt-damaged",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure_pm.model.errors import IntegrityFault
 from perdure_pm.model.network import Network
 from perdure_pm.ops.doctor import examine
 from perdure_pm.store.generations import list_unsealed, load_files
@@ -24,8 +25,13 @@ pytestmark = pytest.mark.platforms("linux", "darwin")
 
 def problems(layout: Layout, *, deep: bool = True) -> list[str]:
     """Return the codes of what is wrong, but for the stubs of these homes."""
+    return [code for code, _ in hints(layout, deep=deep)]
+
+
+def hints(layout: Layout, *, deep: bool = False) -> list[tuple[str, str]]:
+    """Return the codes with what is said to help."""
     found = examine(layout, "default", deep=deep)["problems"]
-    return [problem["code"] for problem in found if problem["code"] not in STUBS]
+    return [(problem["code"], problem["hint"]) for problem in found if problem["code"] not in STUBS]
 
 
 def writable(path: Path) -> Path:
@@ -328,3 +334,48 @@ def test_a_repair_that_is_cut_off_is_done_by_the_next_one(stage: str, bench: Ben
     bench.call("collect")
     assert list_unsealed(bench.layout) == []
     assert examine(bench.layout, "default", deep=True)["leftovers"] == []
+
+
+@pytest.mark.proves("doctor-answers-always")
+@pytest.mark.parametrize("where", ["receipts/unfinished", "store/records", "store/plugins", "cache/tmp", "bin"])
+def test_a_file_where_pm_makes_a_directory_is_named_with_what_helps(bench: Bench, where: str) -> None:
+    path = bench.layout.home / where
+    aside = bench.layout.home.parent / "aside"
+    if path.exists():
+        path.rename(aside)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine", encoding="utf-8")
+    assert [str(path) in hint for code, hint in hints(bench.layout) if code == "no-directory"] == [True]
+    path.unlink()
+    if where != "bin":
+        assert bench.call("pin").status == "ok"
+        assert problems(bench.layout) == []
+
+
+@pytest.mark.proves("doctor-answers-always")
+@pytest.mark.platforms("linux", "darwin")
+@pytest.mark.parametrize("where", ["store", "store/generations", "store/records", "store/plugins", "profiles"])
+def test_nothing_is_published_behind_a_link_and_doctor_says_what_helps(bench: Bench, where: str) -> None:
+    before, path = bench.current.identity, bench.layout.home / where
+    path.mkdir(exist_ok=True)
+    aside = bench.layout.home.parent / "aside"
+    path.rename(aside)
+    path.symlink_to(aside)
+    made = sorted(aside.rglob("*"))
+    with pytest.raises(IntegrityFault, match="is a link"):
+        bench.add("gadget")
+    assert sorted(aside.rglob("*")) == made
+    assert {hint.partition(", or")[0] for _, hint in hints(bench.layout)} == {f"remove the link {path}"}
+    path.unlink()
+    aside.rename(path)
+    assert problems(bench.layout) == []
+    assert bench.add("gadget") != before
+
+
+@pytest.mark.proves("doctor-answers-always", "trial-broken-file-dropped")
+def test_a_directory_where_a_trial_would_be_is_mended_by_what_doctor_names(bench: Bench) -> None:
+    bench.layout.trial("default").mkdir()
+    ((code, hint),) = hints(bench.layout)
+    assert (code, hint.split("(")[0].strip()) == ("trial-damaged", "perdure-pm confirm")
+    bench.call("confirm")
+    assert problems(bench.layout) == []
