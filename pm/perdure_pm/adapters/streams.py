@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from typing import TextIO
 
 from perdure_pm.model.errors import EXIT_FAILED
 
@@ -24,32 +25,42 @@ def open_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
-def write_data(text: str, exit_code: int) -> int:
-    """Write data to standard output and return the exit code: a reader that went away is no failure, a full disk is."""
+def write_data(text: str, exit_code: int, *, lost: str = "state: unchanged") -> int:
+    """Write data to standard output and return the exit code: a reader that went away is no failure, a full disk is.
+
+    Args:
+        text: the data.
+        exit_code: how the command ended.
+        lost: told where the data could not be written: what was done all the same.
+    """
     if sys.stdout is None or not text:
         return exit_code
     try:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        _silence()
+        _silence(sys.stdout)
     except OSError as error:
-        _silence()
-        write_talk(f"error: standard output cannot be written: {error.strerror or error}\n  state: unchanged")
+        _silence(sys.stdout)
+        write_talk(f"error: standard output cannot be written: {error.strerror or error}\n  {lost}")
         return exit_code or EXIT_FAILED
     return exit_code
 
 
 def write_talk(text: str, *, end: str = "\n") -> None:
     """Write to standard error; where nobody listens the exit code still says how it went."""
-    with contextlib.suppress(OSError, ValueError):
-        if sys.stderr is not None:
-            sys.stderr.write(text + end)
-            sys.stderr.flush()
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(text + end)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            _silence(sys.stderr)
 
 
-def _silence() -> None:
-    """Have the interpreter's own flush at exit go nowhere, where it would fail a second time."""
+def _silence(stream: TextIO) -> None:
+    """Have the interpreter's own flush at exit go nowhere, where it would fail again and change the exit code."""
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
+    os.dup2(null, stream.fileno())
     os.close(null)

@@ -44,11 +44,18 @@ def write_answer(session: Session, answer: Answer) -> int:
     """Write an answer and return the exit code."""
     for notice in answer.notices:
         write_talk(session, "notice", notice)
+    text = answer.text
     if session.json:
-        return streams.write_data(
-            _envelope(session, answer.status, answer.exit_code, dict(answer.data), []), answer.exit_code
-        )
-    return streams.write_data(answer.text, answer.exit_code)
+        text = _envelope(session, answer.status, answer.exit_code, dict(answer.data), [])
+    return streams.write_data(text, answer.exit_code, lost=_what_was_done(session, answer))
+
+
+def _what_was_done(session: Session, answer: Answer) -> str:
+    """Return what to say where the answer of a command that worked is lost: it worked all the same."""
+    receipt = answer.data.get("receipt")
+    if not isinstance(receipt, str) or answer.status != "ok" or session.dry_run:
+        return "state: unchanged"
+    return f"it was done all the same: {true_hint(f'{PROGRAM} receipts {receipt[:8]}', session)}"
 
 
 def write_error(session: Session, error: PerdureError, exit_code: int | None = None) -> int:
@@ -92,7 +99,7 @@ def true_hint(hint: str | None, session: Session) -> str | None:
         return hint
     try:
         layout = session.layout
-    except PerdureError:
+    except (PerdureError, OSError):
         return hint
     return _COMMAND.sub(lambda _: spell_program(layout, session.environ), hint)
 
@@ -155,5 +162,5 @@ def _envelope(session: Session, status: str, exit_code: int, data: dict[str, Any
 def _events(session: Session) -> bool:
     try:
         return session.events
-    except PerdureError:
+    except (PerdureError, OSError):  # also a path that counts from a directory which is gone
         return session.flags.get("events") is True

@@ -249,3 +249,43 @@ def test_profiles_go_back_each_for_itself(bench: Bench) -> None:
         bench.call("rollback", bench.context(profile="other"))
     assert (pointer(bench.layout), load_pointer(bench.layout, "other")) == (second, first)
     save_pointer(bench.context().filesystem, bench.layout, "other", first)
+
+
+@pytest.mark.proves("rollback-finds-what-is-meant")
+@pytest.mark.parametrize("operation", ["rollback", "pin", "confirm"])
+def test_an_empty_word_names_nothing(bench: Bench, operation: str) -> None:
+    """A script's unset variable: `rollback "$GOOD"` must not go back to whatever was before."""
+    second = bench.add("gadget")
+    ended = bench.pm(operation, "")
+    assert (ended.exit_code, ended.err.splitlines()[0]) == (2, "error: '' names no generation of this home")
+    assert pointer(bench.layout) == second
+    assert not bench.layout.labels.exists()
+
+
+@pytest.mark.proves("rollback-finds-what-is-meant", "labels-damage-refused")
+def test_damaged_pins_keep_nobody_from_going_back(bench: Bench) -> None:
+    first = pointer(bench.layout)
+    bench.add("gadget")
+    bench.layout.labels.write_text("[]")
+    with pytest.raises(IntegrityFault):
+        bench.call("rollback", to="good")
+    assert bench.call("rollback", to="1").data["generation"] == first
+    assert bench.pm("diff", "2").exit_code == 0
+
+
+@pytest.mark.proves("cli-streams-survive")
+@pytest.mark.platforms("linux")
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_an_answer_that_is_lost_is_never_told_as_nothing_done(bench: Bench, words: list[str]) -> None:
+    first = pointer(bench.layout)
+    second = bench.add("gadget")
+    ended = bench.command_line("rollback", *words, shell_suffix=">/dev/full")
+    done = bench.receipts("rollback")[-1]
+    assert (pointer(bench.layout), ended.exit_code) == (first, 1)
+    assert ended.err.splitlines() == [
+        "error: standard output cannot be written: No space left on device",
+        f"  it was done all the same: HOME/bin/perdure-pm receipts {done.id[:8]}",
+    ]
+    ended = bench.command_line("rollback", "--dry-run", *words, shell_suffix=">/dev/full")
+    assert ended.err.splitlines()[-1] == "  state: unchanged"
+    assert second != first
