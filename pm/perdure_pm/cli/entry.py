@@ -151,7 +151,7 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
     except Terminated:
         return write_error(session, OperationCancelled("terminated"), EXIT_TERMINATED)
     except Exception as error:  # noqa: BLE001 - the one catch-all of this entry point
-        return write_error(session, _internal_fault(error, session.environ))
+        return write_error(session, _directory_fault(error) or _internal_fault(error, session.environ))
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
@@ -172,6 +172,20 @@ def wants_json(words: Sequence[str], environ: Mapping[str, str]) -> bool:
 def _run(session: Session, words: list[str]) -> int:
     answer = root.main(words, prog_name=PROGRAM, standalone_mode=False, obj=session, complete_var=COMPLETION_VARIABLE)
     return write_answer(session, answer) if isinstance(answer, Answer) else int(answer or 0)
+
+
+def _directory_fault(error: Exception) -> PerdureError | None:
+    """Return what to say where the directory that this was called in is gone, and a relative path meant one in it."""
+    if not isinstance(error, FileNotFoundError) or error.filename is not None:
+        return None
+    try:
+        os.getcwd()
+    except OSError:
+        return UsageFault(
+            "the directory that this was called in is gone, and a path that counts from it was given",
+            hint="change into one that is there, or write the path from / on; then run the same command again",
+        )
+    return None
 
 
 def _tell_version(context: click.Context, wanted: bool) -> None:

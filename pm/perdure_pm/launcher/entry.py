@@ -22,7 +22,7 @@ def find_problem(runtime: str) -> str:
             files = json.load(file)["files"]
         with open(os.path.join(runtime, "record.json"), "rb") as file:
             version = json.load(file)["inputs"]["python"]["version"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         return f"its record cannot be read ({error})"
     if version.split(".")[:2] != [str(part) for part in sys.version_info[:2]]:
         return f"it was built for Python {version}, and its interpreter is now {sys.version.split()[0]}"
@@ -36,20 +36,27 @@ def find_problem(runtime: str) -> str:
     return ""
 
 
-def refuse(summary: str, hint: str) -> None:
+def refuse(summary: str, hint: str | None, code: str = "integrity", exit_code: int = 8) -> None:
     """End the process with what is wrong: an object on standard output where JSON was asked for, words otherwise."""
+    retry, state = ("after-change", "needs-recovery") if exit_code == 8 else ("later", "unchanged")
     words = sys.argv[1:]
     asked = "--json" in (words[: words.index("--")] if "--" in words else words)
     if asked or os.environ.get("PERDURE_JSON", "").strip().lower() in ("1", "true", "yes", "on"):
         import json
 
-        error = {"code": "integrity", "summary": summary, "context": {}, "hint": hint}
-        errors = [{**error, "retry": "after-change", "state": "needs-recovery"}]
-        envelope = {"schema": 1, "command": "", "status": "failed", "exit_code": 8, "data": {}, "errors": errors}
-        sys.stdout.write(json.dumps(envelope) + "\n")
+        error: dict[str, object] = {
+            "code": code,
+            "summary": summary,
+            "context": {},
+            "hint": hint,
+            "retry": retry,
+            "state": state,
+        }
+        envelope = {"schema": 1, "command": "", "status": "failed", "exit_code": exit_code, "data": {}}
+        sys.stdout.write(json.dumps({**envelope, "errors": [error]}) + "\n")
     else:
-        sys.stderr.write(f"error: {summary}\n  try: {hint}\n")
-    sys.exit(8)
+        sys.stderr.write(f"error: {summary}\n  {f'try: {hint}' if hint else f'state: {state}'}\n")
+    sys.exit(exit_code)
 
 
 def rescue(runtime: str, problem: str) -> None:
@@ -116,4 +123,7 @@ def end(code: int) -> None:
 
 
 if __name__ == "__main__":
-    start()
+    try:
+        start()
+    except KeyboardInterrupt:  # before the command line could take it: nothing was asked of anybody yet
+        refuse("interrupted", None, "cancelled", 130)

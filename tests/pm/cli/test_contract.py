@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,7 @@ def test_the_help_of_a_verb_explains_its_own_options_and_names_the_shared_ones(p
         ("| true", 0, ""),
         ("2>/dev/full", 0, ""),
         (">/dev/full", 1, "error: standard output cannot be written: No space left on device\n  state: unchanged\n"),
+        (">/dev/full 2>/dev/full", 1, ""),
     ],
 )
 def test_a_stream_that_is_closed_full_or_gone_is_survived(
@@ -271,3 +273,25 @@ def test_events_turn_errors_into_json_lines_on_standard_error(pm: CommandLine) -
     assert (ended.exit_code, ended.out) == (1, "")
     (line,) = ended.err.splitlines()
     assert (json.loads(line)["event"], json.loads(line)["code"]) == ("error", "nothing-installed")
+
+
+@pytest.mark.proves("cli-one-object")
+@pytest.mark.platforms("linux", "darwin")
+@pytest.mark.parametrize(
+    "words", [["plugin", "add", "./x"], ["--home", "x", "status"], ["install", "--wheelhouse", "x"], ["config", "get"]]
+)
+def test_a_path_that_counts_from_a_directory_that_is_gone_is_told(pm: CommandLine, words: list[str]) -> None:
+    gone = pm.home.parent / "gone"
+    for extra, stream in (["--json"], "stdout"), ([], "stderr"):
+        gone.mkdir()
+        script = 'cd "$0" && rmdir "$0" && exec "$@"'
+        ended = subprocess.run(
+            ["/bin/sh", "-c", script, str(gone), *pm.command(*words, *extra)],
+            env=pm.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        told = "the directory that this was called in is gone" in getattr(ended, stream)
+        assert (ended.returncode, told) == ((0, False) if words[0] == "config" else (2, True)), ended

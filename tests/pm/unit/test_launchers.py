@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import perdure_pm
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.model.errors import UsageFault
 from perdure_pm.ops import launchers
@@ -414,3 +415,23 @@ def test_a_launcher_for_a_shell_is_plain_posix(kind: str) -> None:
         assert not any(word in line for line in code), word
     for shell in SHELLS:
         subprocess.run([*shell, "-n", "/dev/stdin"], input=text, text=True, check=True, capture_output=True)
+
+
+@pytest.mark.proves("cli-exit-codes")
+@pytest.mark.parametrize("where", ["import", "prepare"])
+def test_an_interrupt_before_the_command_line_is_there_is_one_line(tmp_path: Path, where: str) -> None:
+    version = ".".join(map(str, sys.version_info[:3]))
+    (tmp_path / "files.json").write_text('{"files": {}}', encoding="ascii")
+    (tmp_path / "record.json").write_text(f'{{"inputs": {{"python": {{"version": "{version}"}}}}}}', encoding="ascii")
+    entry = Path(shutil.copy(Path(perdure_pm.__file__).parent / "launcher" / "entry.py", tmp_path / "entry.py"))
+    cli = tmp_path / "perdure_pm" / "cli"
+    cli.mkdir(parents=True)
+    (cli.parent / "__init__.py").write_text("", encoding="ascii")
+    text = "def main(): ...\ndef prepare(home): raise KeyboardInterrupt\n"
+    (cli / "__init__.py").write_text(text if where == "prepare" else "raise KeyboardInterrupt\n", encoding="ascii")
+    ended = subprocess.run([sys.executable, entry], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (130, "")
+    assert ended.stderr == "error: interrupted\n  state: unchanged\n"
+    ended = subprocess.run([sys.executable, entry, "--json"], capture_output=True, text=True, check=False)
+    (error,) = json.loads(ended.stdout)["errors"]
+    assert (ended.returncode, ended.stderr, error["code"]) == (130, "", "cancelled")
