@@ -9,7 +9,7 @@ from __future__ import annotations
 from packaging.requirements import InvalidRequirement, Requirement
 
 from perdure_pm.model.errors import UsageFault
-from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.identity import is_distribution_name, normalise_distribution
 from perdure_pm.model.source import Source, read_source
 
 
@@ -19,6 +19,8 @@ def find_requirement_problem(text: str) -> str | None:
         requirement = Requirement(text)
     except InvalidRequirement:
         return f"must be a name, or a name with versions such as NAME>=1,<2, is the text {text!r}"
+    if not is_distribution_name(requirement.name):
+        return f"must have a name that begins and ends with a letter or a digit, is the text {text!r}"
     if requirement.url is not None:
         return f"must not name an address, only a name with versions, is the text {text!r}"
     return None

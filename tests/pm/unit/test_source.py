@@ -94,3 +94,10 @@ def test_an_entry_of_a_commit_reads_as_what_it_was_made_of() -> None:
 )
 def test_what_is_typed_as_a_path(word: str, path: bool) -> None:
     assert looks_like_path(word) is path
+
+
+@pytest.mark.parametrize("text", ["notify_", "notify-", "notify_>=1", "notify.", "_notify"])
+def test_a_name_that_no_index_takes_is_told_before_one_is_asked(text: str) -> None:
+    assert (find_requirement_problem(text) or "").endswith(f"is the text {text!r}")
+    with pytest.raises(UsageFault):
+        requirement_name(text)
