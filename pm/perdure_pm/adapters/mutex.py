@@ -110,7 +110,7 @@ def describe_holder(layout: Layout) -> str:
     try:
         data = json.loads(read_regular(layout.mutex_holder, HOLDER_BYTES))
         return f"{data['operation']} (process {data['pid']}, since {data['since']})"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "an operation that has not said its name yet"
 
 

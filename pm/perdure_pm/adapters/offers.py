@@ -63,7 +63,7 @@ def read_offers(name: str, index: str, network: Network, cache: Path) -> list[Of
     found = read_page(page, network)
     try:
         files = _json_files(found) if found.is_json else _html_files(found)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NetworkUnreachable(f"{public_address(page)} is no page of an index: {error!r}") from error
     seconds = _kept_seconds(found.cached)
     if seconds > 0:

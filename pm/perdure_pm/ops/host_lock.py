@@ -53,7 +53,7 @@ def read_source(source: str) -> dict[str, str | list[str]]:
     try:
         data = json.loads(source)
         requirement, wheel, beside = data["requirement"], data["wheel"], data["with"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {"host.checkout": source}
     found = {"host.requirement": requirement, "host.wheel": wheel, "host.with": beside}
     return {name: value for name, value in found.items() if value}

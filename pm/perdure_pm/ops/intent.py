@@ -113,7 +113,7 @@ def finish_pending(context: Context) -> tuple[str, ...]:
     try:
         pending = json.loads(data)
         generation, digest, text = str(pending["generation"]), str(pending["digest"]), str(pending["text"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         generation = digest = text = ""
     file = load_file(layout, layout.profile_config(profile))
     try:

@@ -203,7 +203,7 @@ def _load_name(path: Path) -> str | None:
     try:
         record = json.loads((path / "record.json").read_bytes())
         return str(record["name"]) if record["schema"] == SCHEMA else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -110,7 +110,7 @@ def load_runtime(layout: Layout) -> Runtime | None:
         record = json.loads(read_regular(path / "record.json", MAX_BYTES))
         if record["schema"] != SCHEMA or not isinstance(record["inputs"], dict):
             return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return Runtime(identity, path, record)
 
@@ -306,7 +306,7 @@ def find_uv_problem(layout: Layout, *, thorough: bool = False) -> str:
             return f"{binary} has other contents than it was fetched with"
     except FileNotFoundError as error:
         return f"{error.filename} is missing"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return f"{binary} cannot be checked: {error}"
     return ""
 

@@ -183,7 +183,7 @@ def _find_kept(layout: Layout, source: Source, recorded: Mapping[str, str]) -> s
     for folder in folders:
         try:
             entry = json.loads(folder.read_bytes())["entry"]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue
         if entry == source.entry and load_snapshot(layout, folder.parent.name, source) is not None:
             return folder.parent.name

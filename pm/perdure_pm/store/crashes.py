@@ -53,7 +53,7 @@ def load_crashes(layout: Layout, profile: str) -> list[Crash]:
                 during=str(data["during"]),
                 at=str(data["at"]),
             )
-        except (IntegrityFault, ValueError, KeyError, TypeError):
+        except (IntegrityFault, ValueError, KeyError, TypeError, RecursionError):
             continue
         if crash.distribution + SUFFIX == name:
             found.append(crash)

@@ -72,7 +72,7 @@ def load_history(layout: Layout, profile: str) -> list[Selection]:
                         at=at, generation=generation, before=before, operation=operation, choice=_read_choice(data)
                     )
                 )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
     return found
 
