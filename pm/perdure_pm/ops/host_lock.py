@@ -21,7 +21,7 @@ from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.requirement import parse_requirement, requirement_name
 from perdure_pm.ops.build import Wheel, add_wheelhouse_hashes, split_requirements
 from perdure_pm.ops.release import Release, keep_release, load_release
-from perdure_pm.ops.screening import Screen, find_fresh, read_ages, refuse_fresh, spared_exceptions
+from perdure_pm.ops.screening import Screen, find_fresh, load_ages, refuse_fresh, spared_exceptions
 from perdure_pm.ops.trials import is_unsolvable, pinned_versions, write_generated_project
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
@@ -120,7 +120,7 @@ def _keep_quarantine(
     screen: Screen,
 ) -> None:
     """Have nothing in the project's lock that is too new, by locking again where there is."""
-    ages = read_ages((project / "uv.lock").read_text(encoding="utf-8"))
+    ages = load_ages(project)
     exceptions, warnings = spared_exceptions(screen, asked, (), ages)
     spared = {exemption.name for exemption in exceptions}
     fresh = find_fresh(ages, screen, spared)
@@ -134,7 +134,7 @@ def _keep_quarantine(
         if not is_unsolvable(failure):
             raise
         raise refuse_fresh(fresh, screen, asked, warnings, verb="host init") from failure
-    still = find_fresh(read_ages((project / "uv.lock").read_text(encoding="utf-8")), screen, spared)
+    still = find_fresh(load_ages(project), screen, spared)
     if still:
         raise refuse_fresh(still, screen, asked, warnings, verb="host init")
     names = ", ".join(f"{aged.name} {aged.version}" for aged in fresh)

@@ -28,7 +28,6 @@ from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.build import add_wheelhouse_hashes, split_requirements
 from perdure_pm.ops.release import OWN_PREFIX, Release
 from perdure_pm.ops.screening import (
-    Aged,
     Screen,
     Screening,
     Watch,
@@ -36,7 +35,7 @@ from perdure_pm.ops.screening import (
     find_behind,
     find_fresh,
     held_back,
-    read_ages,
+    load_ages,
     refuse_behind,
     refuse_fresh,
     spared_exceptions,
@@ -119,7 +118,7 @@ def _keep_quarantine(
     seed: Path | None,
 ) -> Screening:
     """Have nothing in the project's lock that is too new, by resolving again where there is, and say what was found."""
-    ages = _read_ages(project)
+    ages = load_ages(project)
     added = [aged for aged in ages if aged.name not in locked]
     exceptions, warnings = spared_exceptions(screen, requirements, locked, ages)
     found = Screening(days=screen.rules.quarantine.days, exceptions=exceptions, warnings=warnings)
@@ -145,7 +144,7 @@ def _keep_quarantine(
             if not is_unsolvable(failure):
                 raise
             raise refuse_fresh(fresh, screen, requirements, warnings) from failure
-        added = [aged for aged in _read_ages(project) if aged.name not in locked]
+        added = [aged for aged in load_ages(project) if aged.name not in locked]
         still = find_fresh(added, screen, spared)
         if still:
             raise refuse_fresh(still, screen, requirements, warnings)
@@ -165,7 +164,7 @@ def _refuse_disguises(
     found: Screening,
 ) -> None:
     """Note in `found` which plugins are behind their newest release, and why; refuse those that are too far behind."""
-    ages = _read_ages(project)
+    ages = load_ages(project)
     behind = find_behind(requirements, ages, locked, watch, screen, ground.interpreter.version, found)
     if not behind:
         return
@@ -177,10 +176,6 @@ def _refuse_disguises(
     ]
     if any(one.far for one in found.behind):
         raise refuse_behind(found.behind, requirements)
-
-
-def _read_ages(project: Path) -> list[Aged]:
-    return read_ages((project / "uv.lock").read_text(encoding="utf-8"))
 
 
 def _refuse_own_names(added: Collection[str], release: Release, requirements: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ from packaging.version import Version
 
 from perdure_pm.adapters.offers import read_offers
 from perdure_pm.model.admission import EXCEPTION_FORM, Admission, Exemption, judge_exemptions
-from perdure_pm.model.errors import ConflictRefused, PerdureError, QuarantineRefused
+from perdure_pm.model.errors import BuildFailed, ConflictRefused, PerdureError, QuarantineRefused
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.lock_view import parse_registry
 from perdure_pm.model.network import Network
@@ -196,6 +196,18 @@ def read_ages(lock: str) -> list[Aged]:
             )
         )
     return found
+
+
+def load_ages(project: Path) -> list[Aged]:
+    """Return the packages of the project's uv.lock with their ages.
+
+    Raises:
+        BuildFailed: there is no lock, whatever uv said.
+    """
+    try:
+        return read_ages((project / "uv.lock").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BuildFailed(f"uv said that it resolved, and its lock cannot be read: {error}") from error
 
 
 def find_fresh(ages: Sequence[Aged], screen: Screen, spared: Collection[str]) -> list[Aged]:
