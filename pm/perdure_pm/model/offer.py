@@ -15,8 +15,6 @@ from packaging.version import InvalidVersion, Version
 
 FAR_BACK = timedelta(days=2 * 365)
 """A release that is so much older than the newest one was made for another time."""
-ASKING = frozenset({"<", "<=", "==", "===", "~="})
-"""The operators by which somebody asks for something else than the newest release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +61,3 @@ def is_far_back(chosen: Offer, newest: Offer) -> bool:
     if chosen.uploaded is None or newest.uploaded is None:
         return False
     return newest.uploaded - chosen.uploaded > FAR_BACK
-
-
-def asks_for_older(specifier: SpecifierSet) -> bool:
-    """Return whether a requirement has an exact pin or an upper bound."""
-    return any(part.operator in ASKING for part in specifier)

@@ -31,7 +31,7 @@ from perdure_pm.model.errors import BuildFailed, ConflictRefused, PerdureError, 
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.lock_view import parse_registry
 from perdure_pm.model.network import Network
-from perdure_pm.model.offer import Offer, asks_for_older, find_newest, is_far_back
+from perdure_pm.model.offer import Offer, find_newest, is_far_back
 from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.runtime import seed_source
@@ -333,12 +333,9 @@ def find_behind(
 def refuse_behind(found: Sequence[Behind], requirements: Sequence[str]) -> ConflictRefused:
     """Return the refusal of plugins that would be too far back."""
     far = [one for one in found if one.far]
-    texts = {requirement_name(text): text for text in requirements}
-    bounded = [one.name for one in far if asks_for_older(Requirement(texts[one.name]).specifier)]
     ways = [
         f"to have the old one all the same: perdure-pm plugin add '{one.name}=={one.chosen.version}'" for one in far
     ]
-    ways += [f"{name} has an upper bound already, and would be older than that" for name in bounded]
     return ConflictRefused(
         f"the newest release of {far[0].name} does not fit, and an old one only seems to: {far[0]}",
         hint=f"where the old release is what you want: perdure-pm plugin add '{far[0].name}=={far[0].chosen.version}'",

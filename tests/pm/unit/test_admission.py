@@ -11,7 +11,7 @@ from perdure_pm.model.admission import Admission, parse_exemption
 from perdure_pm.model.config import Document, parse_home_config
 from perdure_pm.model.errors import ConfigInvalid, UsageFault
 from perdure_pm.model.lock_view import parse_registry, with_cutoff, without_cutoff
-from perdure_pm.model.offer import Offer, asks_for_older, find_newest, is_far_back
+from perdure_pm.model.offer import Offer, find_newest, is_far_back
 from perdure_pm.ops.screening import exact_pins, read_ages
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
@@ -178,8 +178,5 @@ def test_the_newest_release_is_one_that_could_be_meant() -> None:
     assert newest(">5") is None
 
 
-def test_which_requirements_name_one_version_and_which_ask_for_an_older_one() -> None:
+def test_which_requirements_name_one_version() -> None:
     assert exact_pins(["A_b==1.0", "c==1.*", "d>=1", "e===2", "f==1,!=2", "g"]) == {"a-b": "1.0", "e": "2"}
-    assert [asks_for_older(SpecifierSet(text)) for text in ("", ">=1", "!=2", "<2", "~=1.0", "==1.*", ">=1,<=2")] == [
-        False, False, False, True, True, True, True,
-    ]  # fmt: skip
