@@ -9,6 +9,7 @@ Standard library only, Python 3.9: nothing of PM is installed yet.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import os
@@ -16,7 +17,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
@@ -347,6 +348,7 @@ def main(arguments: Sequence[str]) -> int:
         own, rest = _split(arguments)
         options = _parser().parse_args(own)
         options.arguments = rest
+        _heed(rest if options.verb == "pm" else (), options)
         verb = options.verb
         bootstrap = Bootstrap(options)
         as_json = bootstrap.json
@@ -377,10 +379,11 @@ class _Parser(argparse.ArgumentParser):
         raise UsageFault(message, hint=f"{self.prog} --help")
 
 
-def _parser() -> argparse.ArgumentParser:
-    shared = _Parser(add_help=False)
+def _shared_options(without: Collection[str]) -> _Parser:
+    """Return the options of every verb: the settings, but for some."""
+    shared = _Parser(add_help=False, allow_abbrev=False)
     for setting in settings.SETTINGS:
-        if setting.flag is None or setting.scope == settings.FOREIGN or setting.name in {"profile", "dry-run"}:
+        if setting.flag is None or setting.scope == settings.FOREIGN or setting.name in without:
             continue
         kind: dict[str, Any] = (
             {"action": "store_const", "const": True}
@@ -395,6 +398,11 @@ def _parser() -> argparse.ArgumentParser:
             help=setting.meaning.replace("%", "%%"),
             **kind,
         )
+    return shared
+
+
+def _parser() -> argparse.ArgumentParser:
+    shared = _shared_options(without={"profile", "dry-run"})
     parser = _Parser(prog="bootstrap.py", description=_DESCRIPTION, parents=[shared], allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"perdure-pm {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
@@ -432,6 +440,16 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     first = next(iter(_places(arguments)), None)
     cut = len(arguments) if first is None or arguments[first] not in {"pm", "rescue"} else first + 1
     return list(arguments[:cut]), list(arguments[cut:])
+
+
+def _heed(arguments: Sequence[str], options: argparse.Namespace) -> None:
+    """Have the settings among PM's words count for the runtime that reads them; an interpreter there is the host's."""
+    end = (*arguments, "--").index("--")
+    places = _places(arguments[:end])
+    if len(places) > 1 and arguments[places[0]] == "run":
+        end = places[1]  # from here on the words are another program's
+    with contextlib.suppress(UsageFault):  # PM tells of it, in its own words
+        _shared_options(without={"profile", "dry-run", "python"}).parse_known_args(arguments[:end], options)
 
 
 def _name(setting: settings.Setting) -> str:

@@ -50,3 +50,31 @@ def test_the_envelope_of_a_usage_fault_names_the_verb(
     answer = json.loads(capsys.readouterr().out)
     assert (answer["command"], answer["status"], answer["exit_code"]) == (verb, "failed", 2)
     assert answer["errors"][0]["code"] == "usage"
+
+
+@pytest.mark.parametrize(
+    ("rest", "home", "offline"),
+    [
+        (["--home", "x", "status"], "x", None),
+        (["plugin", "add", "--nonsense", "y", "--offline", "--home=x"], "x", True),
+        (["run", "tool", "--home", "x"], None, None),
+        (["--home", "y", "run", "tool", "--home", "x"], "y", None),
+        (["run", "--home", "y", "--", "--home", "x", "--offline"], "y", None),
+        (["status", "--home"], None, None),
+        (["install", "--python", "z", "--hom", "x"], None, None),
+    ],
+)
+def test_settings_among_pms_words_count_for_the_runtime_that_reads_them(
+    rest: list[str], home: str | None, offline: bool | None
+) -> None:
+    """Else `pm --home X status` built a runtime in the default home, and left it there."""
+    options = bootstrapping._parser().parse_args(["pm"])
+    bootstrapping._heed(rest, options)
+    found = [getattr(options, f"setting_{name}", None) for name in ("home", "offline", "python")]
+    assert found == [home, offline, None]
+
+
+def test_a_setting_before_pm_gives_way_to_the_same_one_after_it() -> None:
+    options = bootstrapping._parser().parse_args(["--home", "before", "--json", "pm"])
+    bootstrapping._heed(["--home", "after", "status"], options)
+    assert (options.setting_home, options.setting_json) == ("after", True)
