@@ -35,6 +35,7 @@ def decide_kept(
     current: Collection[str],
     previous: Collection[str],
     pinned: Collection[str],
+    named: Collection[str],
     leased: Collection[str],
     now: datetime,
     newest: int = NEWEST,
@@ -45,7 +46,8 @@ def decide_kept(
         generations: every sealed generation.
         current: what a profile selects.
         previous: what a profile selected before.
-        pinned: what a person pinned or labelled.
+        pinned: what a person pinned.
+        named: what a person gave a label.
         leased: what a process runs from.
         now: aware.
         newest: how many of the newest stay in any case.
@@ -61,6 +63,7 @@ def decide_kept(
                 ("current", name in current),
                 ("previous", name in previous),
                 ("pinned", name in pinned),
+                ("named", name in named),
                 ("in use", name in leased),
                 (f"one of the newest {newest}", name in fresh),
                 # A clock that was set back must not make everything old: what lies in the future is young.

@@ -99,7 +99,7 @@ def plan_collection(
     layout: Layout, generations: list[Generation], *, now: datetime, newest: int = NEWEST
 ) -> dict[str, tuple[str, ...]]:
     """Return the reasons to keep each generation, from what the disk and the processes say now."""
-    used = find_users(layout)
+    used, labels = find_users(layout), load_labels(layout)
     current: set[str] = set()
     previous: set[str] = set()
     deselected: dict[str, datetime] = {}
@@ -131,7 +131,8 @@ def plan_collection(
             candidates,
             current=current,
             previous=previous,
-            pinned=load_labels(layout).held,
+            pinned=labels.pinned,
+            named=labels.named.values(),
             leased=[
                 generation.identity
                 for generation in generations

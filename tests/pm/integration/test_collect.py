@@ -80,7 +80,7 @@ def test_current_and_previous_of_each_profile_pins_labels_and_the_young_stay(lay
         name(5): ("current",),
         name(4): ("previous",),
         name(6): ("pinned",),
-        name(7): ("pinned",),
+        name(7): ("named",),
     }
     # On the day after it was deselected, the first one is young still: a launcher may have read the pointer before.
     assert reasons(layout, at(22, 11))[name(1)] == ("used less than 24 h ago",)

@@ -23,8 +23,13 @@ class Facts:
     current: frozenset[str]
     previous: frozenset[str]
     pinned: frozenset[str]
+    named: frozenset[str]
     leased: frozenset[str]
     newest: int
+
+    @property
+    def held(self) -> frozenset[str]:
+        return self.current | self.previous | self.pinned | self.named | self.leased
 
     def decide(self, now: datetime = NOW) -> Mapping[str, tuple[str, ...]]:
         return decide_kept(
@@ -32,6 +37,7 @@ class Facts:
             current=self.current,
             previous=self.previous,
             pinned=self.pinned,
+            named=self.named,
             leased=self.leased,
             now=now,
             newest=self.newest,
@@ -58,6 +64,7 @@ def facts(draw: st.DrawFn) -> Facts:
         current=draw(names),
         previous=draw(names),
         pinned=draw(names),
+        named=draw(names),
         leased=draw(names),
         newest=draw(st.integers(0, 8)),
     )
@@ -69,9 +76,9 @@ def _fresh(generations: Collection[Candidate], newest: int) -> set[str]:
 
 @pytest.mark.proves("collect-never-takes-used")
 @given(facts())
-def test_nothing_current_previous_pinned_leased_or_young_goes(given_facts: Facts) -> None:
+def test_nothing_current_previous_pinned_named_leased_or_young_goes(given_facts: Facts) -> None:
     kept = given_facts.decide()
-    held = given_facts.current | given_facts.previous | given_facts.pinned | given_facts.leased
+    held = given_facts.held
     for candidate in given_facts.generations:
         if candidate.identity in held or _age(NOW, candidate) < YOUNG:
             assert kept[candidate.identity], candidate
@@ -89,7 +96,7 @@ def test_the_newest_never_go_whatever_else_is_true(given_facts: Facts) -> None:
 def test_everything_that_nothing_holds_goes(given_facts: Facts) -> None:
     kept = given_facts.decide()
     assert set(kept) == {item.identity for item in given_facts.generations}
-    held = given_facts.current | given_facts.previous | given_facts.pinned | given_facts.leased
+    held = given_facts.held
     fresh = _fresh(given_facts.generations, given_facts.newest)
     for candidate in given_facts.generations:
         needed = candidate.identity in held | fresh or _age(NOW, candidate) < YOUNG
@@ -106,12 +113,15 @@ def test_a_clock_that_was_set_back_lets_nothing_go_that_stayed_before(given_fact
 def test_the_reasons_are_told_in_words() -> None:
     candidate = Candidate(identity="1-000000000001", number=1, touched=NOW)
     name = frozenset([candidate.identity])
-    told = decide_kept([candidate], current=name, previous=name, pinned=name, leased=name, now=NOW, newest=NEWEST)
+    told = decide_kept(
+        [candidate], current=name, previous=name, pinned=name, named=name, leased=name, now=NOW, newest=NEWEST
+    )
     assert told == {
         candidate.identity: (
             "current",
             "previous",
             "pinned",
+            "named",
             "in use",
             "one of the newest 5",
             "used less than 24 h ago",
