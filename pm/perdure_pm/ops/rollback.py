@@ -7,10 +7,10 @@ Keeps: pm-rollback-builds-nothing, pm-pointer-last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from perdure_pm.model.errors import ConfigInvalid, NothingInstalled, UsageFault
+from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, NothingInstalled, UsageFault
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host_commands import follow_commands
@@ -20,7 +20,7 @@ from perdure_pm.ops.soundness import ensure_read_only, require_sound
 from perdure_pm.store.generations import Generation, current_generation, find_generation, load_generation
 from perdure_pm.store.history import Selection, append_selection, find_previous, load_history
 from perdure_pm.store.labels import load_names
-from perdure_pm.store.pointer import load_pointer
+from perdure_pm.store.pointer import load_pointer, refuse_links
 
 
 def rollback(context: Context, arguments: Mapping[str, Any]) -> Outcome:
@@ -35,16 +35,13 @@ def rollback(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         UsageFault: no such generation.
         IntegrityFault: the generation is damaged; the pointer was not moved.
     """
-    layout = context.layout
     wanted = arguments.get("to")
     if wanted is not None and not isinstance(wanted, str):
         raise UsageFault("to must be a generation's number, id or label")
     with exclusive(context, "rollback"):
         notices = recover(context)
         # An empty word is what a script's unset variable became: it names nothing, least of all what was before.
-        target = (
-            _find_previous(context) if wanted is None else find_generation(layout, wanted, load_names(layout, wanted))
-        )
+        target = _find_previous(context) if wanted is None else _find_named(context, wanted)
         return select(context, target, operation="rollback", notices=notices)
 
 
@@ -86,6 +83,20 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
     return Outcome(status="ok", data=data, obligations=(*notices, *said))
 
 
+def _find_named(context: Context, wanted: str) -> Generation:
+    names = load_names(context.layout, wanted)
+    return _usable(context, lambda: find_generation(context.layout, wanted, names))
+
+
+def _usable(context: Context, load: Callable[[], Generation]) -> Generation:
+    """Return the generation that is loaded; where its record is damaged, what runs is not, and no install mends it."""
+    refuse_links(context.layout, context.layout.generations)
+    try:
+        return load()
+    except IntegrityFault as fault:
+        raise IntegrityFault(fault.summary, hint="choose another: perdure-pm history", context=fault.context) from fault
+
+
 def _find_previous(context: Context) -> Generation:
     layout = context.layout
     before = find_previous(load_history(layout, context.profile), load_pointer(layout, context.profile))
@@ -95,4 +106,4 @@ def _find_previous(context: Context) -> Generation:
             hint="perdure-pm history",
             context={"profile": context.profile},
         )
-    return load_generation(layout, before)
+    return _usable(context, lambda: load_generation(layout, before))

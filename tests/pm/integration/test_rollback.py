@@ -132,9 +132,11 @@ def test_a_damaged_target_is_refused_and_what_runs_stays(bench: Bench, damage: s
     for folder, _, _ in os.walk(first):
         os.chmod(folder, 0o755)
     DAMAGES[damage](first)
-    with pytest.raises(IntegrityFault) as caught:
-        bench.call("rollback", to="1")
-    assert first.name in caught.value.summary
+    for to in ("1", None):
+        with pytest.raises(IntegrityFault) as caught:
+            bench.call("rollback", to=to)
+        assert first.name in caught.value.summary
+        assert (caught.value.hint, caught.value.state) == ("choose another: perdure-pm history", "unchanged")
     assert (pointer(bench.layout), bench.config.read_bytes()) == (second, config)
     assert '"gadget": "1.0"' in bench.start().stdout
 
