@@ -387,6 +387,11 @@ _DIRECT = re.compile(
     r"Consider adding `[^`@]+ @ ([^`\s]+)[^`]*`"
 )
 _UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
+_TOO_OLD = re.compile(
+    r"only (?P<name>[a-z0-9][a-z0-9._-]*?)[<=>]\S* (?:is|are) available and your project depends on "
+    r"(?P<wanted>(?P=name)[<=>!~][^\s,]*)"
+)
+"""What is asked for is newer than what there is."""
 
 
 def sort_failure(completed: Completed, what: str, network: Network, place: Path = Path()) -> PerdureError:
@@ -436,8 +441,9 @@ def sort_failure(completed: Completed, what: str, network: Network, place: Path 
             hint=f"where you trust that address: perdure-pm config set install.direct-urls {name}",
             context={**context, "plugin": who.partition("==")[0], "package": name, "url": url},
         )
-    if _ABSENT.search(text) and (packages or not network.fetches):
-        missing = packages or (said[-1] if said else text[-200:])
+    too_old = _TOO_OLD.search(text)
+    if too_old is not None or (_ABSENT.search(text) and (packages or not network.fetches)):
+        missing = (too_old and too_old["wanted"]) or packages or (said[-1] if said else text[-200:])
         return ArtefactMissing(
             f"{_place(network)} cannot be read"
             if "`--find-links` directory" in text

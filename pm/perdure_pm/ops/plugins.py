@@ -11,7 +11,7 @@ from typing import Any
 
 from perdure_pm.model.choice import names_of
 from perdure_pm.model.errors import UsageFault
-from perdure_pm.model.requirement import parse_source, requirement_name
+from perdure_pm.model.requirement import parse_requirement, parse_source, requirement_name
 from perdure_pm.model.source import Source
 from perdure_pm.ops.arguments import read_duration, read_texts
 from perdure_pm.ops.consent import read_consent
@@ -55,6 +55,8 @@ def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     def add(entries: tuple[str, ...]) -> tuple[str, ...]:
         find()
         there = {requirement_name(text) for text in entries}
+        for text in entries:
+            _keep_source(wanted, text)
         kept = tuple(wanted.get(requirement_name(text), text) for text in entries)
         return kept + tuple(text for name, text in wanted.items() if name not in there)
 
@@ -95,6 +97,25 @@ def remove_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     outcome = publish(context, change)
     _forget_crashes(context, gone)
     return outcome
+
+
+def _keep_source(wanted: dict[str, str], listed: str) -> None:
+    """Have a name that is listed with an address stay there, where the name alone is added again.
+
+    Raises:
+        UsageFault: a version is asked for: an index's package of that name would come in the place of a person's own.
+    """
+    name = requirement_name(listed)
+    asked = wanted.get(name)
+    if asked is None or parse_source(listed) is None or parse_source(asked) is not None:
+        return
+    if parse_requirement(asked).specifier:
+        raise UsageFault(
+            f"{name} is listed as {listed!r}: {asked!r} would have an index's package of that name in its place",
+            hint=f"where that is what you want: perdure-pm plugin remove {name}, then add it",
+            context={"plugin": name, "listed": listed},
+        )
+    wanted[name] = listed
 
 
 def _forget_crashes(context: Context, names: Collection[str]) -> None:

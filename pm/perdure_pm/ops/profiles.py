@@ -15,11 +15,11 @@ from perdure_pm.ops.context import Context
 from perdure_pm.ops.release import Release
 from perdure_pm.store.config import load_file
 from perdure_pm.store.generations import Generation, load_generation
-from perdure_pm.store.history import load_history
+from perdure_pm.store.history import TRIAL_FAILED, load_history
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import list_profiles, load_pointer
 
-DELIBERATE = frozenset({"rollback", "trial-failed"})
+DELIBERATE = frozenset({"rollback", TRIAL_FAILED})
 """What selected an older host on purpose."""
 
 

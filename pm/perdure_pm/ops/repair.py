@@ -50,7 +50,7 @@ from perdure_pm.store.generations import (
     load_generation,
     next_number,
 )
-from perdure_pm.store.history import Selection, append_selection, load_history
+from perdure_pm.store.history import REPAIR, Selection, append_selection, load_history
 from perdure_pm.store.inventory import MISSING, Finding
 from perdure_pm.store.labels import load_labels
 from perdure_pm.store.pointer import list_profiles, load_pointer
@@ -86,7 +86,7 @@ def repair(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
         return _plan(context, profiles)
     work = _Work()
     small = _small_problems(context, profiles)
-    with exclusive(context, "repair"):
+    with exclusive(context, REPAIR):
         for name in profiles:
             work.notices += recover(replace(context, profile=name))
         _repair_own(context, work)
@@ -97,11 +97,11 @@ def repair(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
     # Without any record there is only what people want: that is a publication like any other.
     data: dict[str, Any] = {"anew": []}
     for name in work.anew:
-        outcome = publish(replace(context, profile=name), Change(operation="repair"))
+        outcome = publish(replace(context, profile=name), Change(operation=REPAIR))
         data["anew"].append({"profile": name, **outcome.data})
         work.notices += outcome.obligations
     if work.anew:
-        with exclusive(context, "repair"):
+        with exclusive(context, REPAIR):
             _retire_others(context, work)
     data |= {"rebuilt": work.rebuilt, "selected": work.selected, "retired": work.retired}
     data["mended"] = sorted(small - _small_problems(context, profiles)) if small else []
@@ -150,7 +150,7 @@ def _repair_profile(context: Context, work: _Work) -> None:
         follow_commands(context, current)
         return
     if sound:
-        _select(context, identity, before=None, operation="repair")
+        _select(context, identity, before=None, operation=REPAIR)
         work.selected.append({"profile": context.profile, "generation": identity})
         return
     _rebuild(context, identity, record, findings or [], work)
@@ -246,7 +246,7 @@ def _rebuild(context: Context, identity: str, record: dict[str, Any], findings: 
             "before_publish", {"profile": context.profile, "operation": "repair", "generation": new, "from": identity}
         )
         context.reporter.committed()
-        notices = _select(context, new, before=identity, operation="repair")
+        notices = _select(context, new, before=identity, operation=REPAIR)
     except NoSpace as fault:
         drop_candidate(context, new, None)
         raise explain_space(context, fault) from fault

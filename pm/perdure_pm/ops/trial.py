@@ -21,6 +21,7 @@ from perdure_pm.ops.recovery import recover
 from perdure_pm.ops.rollback import select
 from perdure_pm.ops.soundness import require_sound
 from perdure_pm.store.generations import find_generation, load_generation
+from perdure_pm.store.history import TRIAL_FAILED
 from perdure_pm.store.labels import load_names
 from perdure_pm.store.pointer import load_pointer
 from perdure_pm.store.trial import FORMAT, Trial, clear_trial, load_trial, save_trial
@@ -48,7 +49,7 @@ def judge_start(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
             save_trial(filesystem, layout, profile, replace(trial, starts=trial.starts + 1))
             return Outcome(status="ok", data={"trial": trial.generation}, obligations=notices)
         goal, resumed, further = _go_back(context, trial)
-        outcome = select(context, load_generation(layout, goal), operation="trial-failed", notices=notices)
+        outcome = select(context, load_generation(layout, goal), operation=TRIAL_FAILED, notices=notices)
         if resumed is not None:  # the start that follows is its first
             save_trial(filesystem, layout, profile, replace(resumed, starts=1))
         data = {

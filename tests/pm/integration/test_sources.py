@@ -588,3 +588,15 @@ def test_an_entry_without_a_whole_commit_is_a_fault_of_the_file(bench: Bench) ->
     with pytest.raises(ConfigInvalid, match=r"config\.yaml:3:3 plugins\[0\]: names no usable source"):
         bench.call("install")
     assert bench.config.read_text() == text
+
+
+@pytest.mark.proves("plugin-add-keeps-source")
+def test_a_name_that_is_listed_with_an_address_never_becomes_an_indexs_package(bench: Bench, tmp_path: Path) -> None:
+    folder = write_plugin(tmp_path / "gadget", name="gadget", says="mine")
+    bench.call("plugin-add", requirements=[str(folder)])
+    bench.call("plugin-disable", names=["gadget"])
+    assert bench.call("plugin-add", requirements=["Gadget"]).data["added"] == {"gadget": f"gadget @ file://{folder}"}
+    assert says(bench)["gadget"] == "mine"
+    with pytest.raises(UsageFault, match="index's package of that name"):
+        bench.call("plugin-add", requirements=["gadget>=1"])
+    assert says(bench)["gadget"] == "mine"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +21,10 @@ ONE, TWO, THREE = (f"{number}-{number:012x}" for number in (1, 2, 3))
 
 def selection(generation: str, before: str | None = None, operation: str = "install") -> Selection:
     return Selection(at=AT, generation=generation, before=before, operation=operation)
+
+
+def came_by(operation: str, generation: str, before: str) -> Selection:
+    return replace(selection(generation, before), operation=operation)
 
 
 @pytest.fixture
@@ -88,6 +93,10 @@ def test_what_is_no_selection_is_left_out(layout: Layout, line: bytes) -> None:
         ([selection(ONE), selection(TWO, ONE)], THREE, TWO),
         ([selection(ONE)], TWO, ONE),
         ([selection(ONE), selection(TWO, ONE)], ONE, TWO),
+        # What a failed trial came back from was rejected; what a repair rebuilt is what it was rebuilt from.
+        ([selection(ONE), selection(TWO, ONE), selection(THREE, TWO), came_by("trial-failed", TWO, THREE)], TWO, ONE),
+        ([selection(ONE), selection(TWO, ONE), came_by("repair", THREE, TWO)], THREE, ONE),
+        ([selection(ONE), came_by("repair", TWO, ONE)], TWO, None),
     ],
 )
 def test_what_was_selected_before_is_known_also_after_a_crash(

@@ -55,6 +55,11 @@ NOT_THAT_VERSION = (
     + "  cause: Because there is no version of click==8.5.1 and you require click==8.5.1, we can conclude that your "
     + "requirements are unsatisfiable.\n"
 )
+NOT_THAT_NEW = (
+    "error: No solution found when resolving dependencies\n"
+    "  cause: Because only click<=8.5.1 is available and your project depends on click>=9, we can conclude that your "
+    "project's requirements are unsatisfiable.\n"
+)
 REFUSED = (
     USING
     + "error: Request failed after 3 retries in 6.4s\n"
@@ -133,6 +138,12 @@ CASES: dict[str, tuple[str, Network, type[PerdureError], str]] = {
         MIRROR,
         ArtefactMissing,
         "the index http://127.0.0.1:9/simple lacks what is needed while installing packages: click==8.5.1",
+    ),
+    "a version that is newer than any": (
+        NOT_THAT_NEW,
+        MIRROR,
+        ArtefactMissing,
+        "the index http://127.0.0.1:9/simple lacks what is needed while installing packages: click>=9",
     ),
     "index lacks it": (
         NOT_ON_MIRROR,
