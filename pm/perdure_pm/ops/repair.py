@@ -10,6 +10,7 @@ pm-damaged-never-chosen: what was found damaged is unsealed, so that no rollback
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Mapping
@@ -56,6 +57,7 @@ from perdure_pm.store.labels import load_labels
 from perdure_pm.store.pointer import list_profiles, load_pointer
 from perdure_pm.store.records import keep_record, list_kept_records, load_kept_record
 
+RECORD = "record.json"
 SMALL = frozenset({"configuration-missing", "launcher-damaged", "trial-damaged", "uv-damaged"})
 """Codes of problems that are mended without building anything."""
 
@@ -67,6 +69,8 @@ class _Work:
     rebuilt: list[dict[str, Any]] = field(default_factory=list)
     selected: list[dict[str, Any]] = field(default_factory=list)
     retired: list[str] = field(default_factory=list)
+    restored: list[str] = field(default_factory=list)
+    """Generations whose record was written again from its copy."""
     anew: list[str] = field(default_factory=list)
     """Profiles without a usable record."""
     notices: list[str] = field(default_factory=list)
@@ -103,7 +107,7 @@ def repair(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
     if work.anew:
         with exclusive(context, REPAIR):
             _retire_others(context, work)
-    data |= {"rebuilt": work.rebuilt, "selected": work.selected, "retired": work.retired}
+    data |= {"rebuilt": work.rebuilt, "selected": work.selected, "retired": work.retired, "restored": work.restored}
     data["mended"] = sorted(small - _small_problems(context, profiles)) if small else []
     changed = any(data.values())
     return Outcome(status="ok" if changed else "noop", data=data, obligations=tuple(dict.fromkeys(work.notices)))
@@ -143,6 +147,7 @@ def _repair_profile(context: Context, work: _Work) -> None:
         work.anew.append(context.profile)
         work.notices.append(f"the record of {identity} is gone: what config.yaml says was installed anew")
         return
+    _restore_record(context, identity, work)
     findings = _find_damage(context, identity, work)
     sound = findings is not None and not findings
     if sound and not lost:
@@ -186,6 +191,23 @@ def _find_record(context: Context, identity: str) -> dict[str, Any] | None:
         return load_generation(context.layout, identity).record
     except IntegrityFault:
         return load_kept_record(context.layout, identity)
+
+
+def _restore_record(context: Context, identity: str, work: _Work) -> None:
+    """Have a generation's record as its copy has it, where the generation is there and its own record is damaged."""
+    layout, filesystem = context.layout, context.filesystem
+    path = layout.generation(identity)
+    record = load_kept_record(layout, identity)
+    if record is None or not path.is_dir():
+        return
+    try:
+        load_generation(layout, identity)
+    except IntegrityFault:
+        os.chmod(path, stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR)
+        filesystem.remove_tree(path / RECORD)
+        filesystem.write_durable(path / RECORD, json.dumps(record, indent=1).encode(), mode=0o444)
+        filesystem.make_read_only(path)
+        work.restored.append(identity)
 
 
 def _find_damage(context: Context, identity: str, work: _Work) -> list[Finding] | None:
@@ -321,6 +343,8 @@ def _retire_others(context: Context, work: _Work) -> None:
             selected.add(load_pointer(layout, name))
         except IntegrityFault:
             return  # what is selected cannot be told
+    for broken in list_generations(layout)[1]:
+        _restore_record(context, broken.identity, work)
     generations, damaged = list_generations(layout)
     for generation in generations:
         if generation.identity not in selected and find_all_damage(layout, generation, deep=True, hashes=work.hashes):
@@ -334,7 +358,7 @@ def _retire(context: Context, identity: str, work: _Work) -> None:
     """Have a damaged generation unsealed: nothing selects it, and it is collected once nothing runs from it."""
     layout, filesystem = context.layout, context.filesystem
     path = layout.generation(identity)
-    record = path / "record.json"
+    record = path / RECORD
     if record.exists():
         with_write = stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR
         os.chmod(path, with_write)

@@ -379,3 +379,19 @@ def test_a_directory_where_a_trial_would_be_is_mended_by_what_doctor_names(bench
     assert (code, hint.split("(")[0].strip()) == ("trial-damaged", "perdure-pm confirm")
     bench.call("confirm")
     assert problems(bench.layout) == []
+
+
+@pytest.mark.proves("repair-mends-it", "pm-committed-records-kept")
+def test_a_record_is_written_again_from_its_copy_and_nothing_is_built(bench: Bench) -> None:
+    """Also that of a generation which is not selected: it stays a way back."""
+    first = bench.current.identity
+    second = bench.add("gadget")
+    for identity in (first, second):
+        writable(bench.layout.generation(identity) / "record.json").write_text("[]")
+    bench.network = Network(offline=True)
+    outcome = bench.call("repair")
+    assert (outcome.data["rebuilt"], outcome.data["retired"]) == ([], [])
+    assert sorted(outcome.data["restored"]) == sorted([first, second])
+    assert (problems(bench.layout), bench.current.identity) == ([], second)
+    bench.call("rollback")
+    assert bench.current.identity == first
