@@ -10,10 +10,13 @@ line, hashes included. Without plugins from an index there is nothing to resolve
 from __future__ import annotations
 
 import contextlib
+import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
 
 from perdure_pm.model.errors import (
     ArtefactMissing,
@@ -24,6 +27,8 @@ from perdure_pm.model.errors import (
     NetworkUnreachable,
     PerdureError,
 )
+from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.network import public_address
 from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.build import add_wheelhouse_hashes, split_requirements
 from perdure_pm.ops.release import OWN_PREFIX, Release
@@ -40,7 +45,8 @@ from perdure_pm.ops.screening import (
     refuse_fresh,
     spared_exceptions,
 )
-from perdure_pm.ops.trials import Ground, is_unsolvable, pinned_versions
+from perdure_pm.ops.snapshots import read_metadata
+from perdure_pm.ops.trials import Ground, Locked, is_unsolvable, pinned_versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +102,7 @@ def resolve(
 
         raise explain(ground, requirements, failure, there=screen.installed) from failure
     found = _keep_quarantine(ground, project, requirements, screen, locked, seed)
+    _refuse_taken(ground, project, locked)
     _refuse_disguises(ground, project, requirements, screen, locked, watch, found)
     python = ground.interpreter.path
     exported = split_requirements(add_wheelhouse_hashes(uv.export(project, python), uv.network.wheelhouse))
@@ -195,25 +202,19 @@ def _lock_with_accepted(
 ) -> Ground:
     """Have the project locked, and return the ground with the addresses that plugins require and a person accepted.
 
-    uv never takes an address that is not written into the project, so each comes to light here, one after the other.
+    Of a plugin from an index uv never takes an address that is not written into the project, so each comes to light
+    here, one after the other. Of a wheel that lies here it takes every one, and those of what it then finds there.
 
     Raises:
         DirectUrlRefused: one was not accepted by name, or the host locked what it is of.
     """
+    _refuse_asked_by_sources(ground, locked)
     while True:
         try:
             _lock(ground, project, from_cache=from_cache)
         except DirectUrlRefused as refused:
             name, url = str(refused.context["package"]), str(refused.context["url"])
-            if name in locked or url.startswith("file:"):
-                why = (
-                    f"the host's lock decides about {name}" if name in locked else "an address on this machine is none"
-                )
-                raise DirectUrlRefused(
-                    f"{refused.summary}, and {why}",
-                    hint=f"leave out {refused.context['plugin']}",
-                    context=refused.context,
-                ) from refused
+            _refuse_unacceptable(refused, locked)
             accepted = f"{name} @ {url}"
             if name not in ground.rules.direct_urls or accepted in ground.accepted:
                 raise keep_accepted(refused, ground.rules.direct_urls) from None
@@ -221,6 +222,58 @@ def _lock_with_accepted(
             ground.pose(project, requirements)
         else:
             return ground
+
+
+def _refuse_asked_by_sources(ground: Ground, locked: Collection[str]) -> None:
+    """Refuse what plugins with an address of their own require from one, before anybody is asked there.
+
+    That it is for another machine is no excuse: uv asks at the address all the same. Extras that are not wanted are.
+    """
+    for asked, wheel in ground.sources.items():
+        extras = Requirement(asked).extras or {""}
+        for text in read_metadata(wheel.path)["requires"]:
+            needed = Requirement(text)
+            if needed.url is None:
+                continue
+            optional = needed.marker is not None and "extra" in str(needed.marker)
+            if needed.marker and optional and not any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                continue
+            name = normalise_distribution(needed.name)
+            _refuse_address(ground, locked, f"{wheel.distribution} {wheel.version}", name, needed.url)
+
+
+def _refuse_taken(ground: Ground, project: Path, locked: Collection[str]) -> None:
+    """Refuse what the project's lock has from an address that nobody accepted: what a wheel from there requires."""
+    lock = Locked(tomllib.loads((project / "uv.lock").read_text(encoding="utf-8")))
+    here = {wheel.distribution for wheel in (*ground.release.wheels, *ground.sources.values())}
+    for name, address in lock.addresses().items():
+        if name not in locked and name not in here:
+            who = next((one for one, needs in sorted(lock.requirers().items()) if name in needs), "a plugin")
+            _refuse_address(ground, locked, f"{who} {lock.versions().get(who, '')}".rstrip(), name, address)
+
+
+def _refuse_address(ground: Ground, locked: Collection[str], who: str, name: str, url: str) -> None:
+    refused = DirectUrlRefused(
+        f"{who} requires {name} from {public_address(url)} and not from an index",
+        context={"plugin": who.partition(" ")[0], "package": name, "url": public_address(url)},
+    )
+    _refuse_unacceptable(refused, locked)
+    if name not in ground.rules.direct_urls:
+        raise keep_accepted(refused, ground.rules.direct_urls)
+
+
+def _refuse_unacceptable(refused: DirectUrlRefused, locked: Collection[str]) -> None:
+    """Refuse an address that no setting lets in."""
+    name, url = str(refused.context["package"]), str(refused.context["url"])
+    if name in locked:
+        why = f"the host's lock decides about {name}"
+    elif url.startswith("file:") or "://" not in url:
+        why = "an address on this machine is none"
+    else:
+        return
+    raise DirectUrlRefused(
+        f"{refused.summary}, and {why}", hint=f"leave out {refused.context['plugin']}", context=refused.context
+    ) from refused
 
 
 def keep_accepted(refused: DirectUrlRefused, accepted: Sequence[str]) -> DirectUrlRefused:

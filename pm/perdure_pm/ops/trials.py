@@ -142,6 +142,16 @@ class Locked:
             found.setdefault(str(entry["name"]), set()).update(str(need["name"]) for need in needs)
         return found
 
+    def addresses(self) -> dict[str, str]:
+        """Return where each package comes from that no index has, by its name; paths as the lock has them."""
+        found: dict[str, str] = {}
+        for entry in self._packages():
+            source = entry.get("source", {})
+            where = next((source[kind] for kind in ("url", "git", "path", "directory") if kind in source), None)
+            if where is not None:
+                found[str(entry["name"])] = str(where)
+        return found
+
     def path(self, start: str, end: str) -> tuple[str, ...]:
         """Return the shortest way from one package to what it depends on; empty where there is none."""
         graph = self.requirers()

@@ -280,3 +280,54 @@ def test_an_address_on_this_machine_is_never_accepted(there: Bench, wheels: Path
     there.call("config-set", key="install.direct-urls", value="near")
     with pytest.raises(DirectUrlRefused, match="an address on this machine is none"):
         there.add("linked")
+
+
+@pytest.mark.proves("plugins-direct-urls")
+def test_an_address_that_a_plugin_of_ones_own_requires_is_asked_about_too(
+    there: Bench, elsewhere: Mirror, tmp_path: Path
+) -> None:
+    """To name a directory or a file is consent to that one alone; and nobody is asked at an address before."""
+    address = elsewhere.url.replace("/simple", "/wheels")
+    far, near = (f"{address}/{name}-1.0-py3-none-any.whl" for name in ("far", "near"))
+    write_wheel(tmp_path / "elsewhere" / "wheels", "far", "1.0", entries="")
+    own = write_wheel(tmp_path, "own", "1.0", requires=["guest", f"near @ {near}"])
+    before = state(there)
+    with pytest.raises(DirectUrlRefused) as caught:
+        there.add(str(own))  # near is not there: it would be seen that anybody asked
+    assert caught.value.summary == f"own 1.0 requires near from {near} and not from an index"
+    assert caught.value.hint == "where you trust that address: perdure-pm config set install.direct-urls near"
+    write_wheel(tmp_path / "elsewhere" / "wheels", "near", "1.0", requires=[f"far @ {far}"], entries="")
+    there.call("config-set", key="install.direct-urls", value="near")
+    with pytest.raises(DirectUrlRefused, match=r"near 1\.0 requires far from") as caught:
+        there.add(str(own))
+    assert caught.value.hint == "where you trust that address: perdure-pm config set install.direct-urls far,near"
+    assert state(there)[:1] == before[:1]
+    there.call("config-set", key="install.direct-urls", value="near,far")
+    there.add(str(own))
+    assert {name: packages(there)[name] for name in ("near", "far")} == {"near": "1.0", "far": "1.0"}
+    there.add("hat>=1")
+    assert there.call("install").status == "noop"
+
+
+@pytest.mark.proves("plugins-direct-urls")
+@pytest.mark.parametrize(
+    ("needed", "why"),
+    [
+        ("near @ file:///nowhere/near-1.0-py3-none-any.whl", "an address on this machine is none"),
+        ("sprocket @ https://127.0.0.1:1/sprocket-1.0-py3-none-any.whl", "the host's lock decides about sprocket"),
+    ],
+)
+def test_what_a_plugin_of_ones_own_may_never_require(there: Bench, tmp_path: Path, needed: str, why: str) -> None:
+    own = write_wheel(tmp_path, "own", "1.0", requires=[needed])
+    there.call("config-set", key="install.direct-urls", value="near,sprocket")
+    with pytest.raises(DirectUrlRefused, match=why):
+        there.add(str(own))
+
+
+def test_an_address_of_an_extra_counts_where_the_extra_is_wanted(there: Bench, tmp_path: Path) -> None:
+    needed = "near @ https://127.0.0.1:1/near-1.0-py3-none-any.whl ; extra == 'more'"
+    own = write_wheel(tmp_path, "own", "1.0", requires=[needed], metadata=["Provides-Extra: more"])
+    there.add(str(own))
+    assert "near" not in packages(there)
+    with pytest.raises(DirectUrlRefused, match="requires near from"):
+        there.add(f"own[more] @ {own}")
