@@ -10,19 +10,20 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from perdure_pm.model.errors import UsageFault
 from perdure_pm.model.identity import is_distribution_name, normalise_distribution
-from perdure_pm.model.source import Source, read_source
+from perdure_pm.model.source import Source, read_source, without_secret
 
 
 def find_requirement_problem(text: str) -> str | None:
     """Return what keeps `text` from being a requirement from an index, or None."""
+    shown = repr(without_secret(text))
     try:
         requirement = Requirement(text)
     except InvalidRequirement:
-        return f"must be a name, or a name with versions such as NAME>=1,<2, is the text {text!r}"
+        return f"must be a name, or a name with versions such as NAME>=1,<2, is the text {shown}"
     if not is_distribution_name(requirement.name):
-        return f"must have a name that begins and ends with a letter or a digit, is the text {text!r}"
+        return f"must have a name that begins and ends with a letter or a digit, is the text {shown}"
     if requirement.url is not None:
-        return f"must not name an address, only a name with versions, is the text {text!r}"
+        return f"must not name an address, only a name with versions, is the text {shown}"
     return None
 
 
@@ -31,7 +32,7 @@ def find_entry_problem(text: str) -> str | None:
     found = read_source(text)
     if found is None:
         return find_requirement_problem(text)
-    return f"names no usable source ({found}), is the text {text!r}" if isinstance(found, str) else None
+    return f"names no usable source ({found}), is the text {without_secret(text)!r}" if isinstance(found, str) else None
 
 
 def parse_requirement(text: str) -> Requirement:
@@ -43,7 +44,9 @@ def parse_requirement(text: str) -> Requirement:
     problem = find_requirement_problem(text)
     if problem is not None:
         raise UsageFault(
-            f"a plugin {problem}", hint="write it as NAME, or as NAME>=1,<2", context={"requirement": text}
+            f"a plugin {problem}",
+            hint="write it as NAME, or as NAME>=1,<2",
+            context={"requirement": without_secret(text)},
         )
     return Requirement(text)
 
@@ -57,9 +60,9 @@ def parse_source(text: str) -> Source | None:
     found = read_source(text)
     if isinstance(found, str):
         raise UsageFault(
-            f"a plugin names no usable source ({found}), is the text {text!r}",
+            f"a plugin names no usable source ({found}), is the text {without_secret(text)!r}",
             hint="name its directory or its file instead, as in perdure-pm plugin add ./DIRECTORY",
-            context={"requirement": text},
+            context={"requirement": without_secret(text)},
         )
     return found
 

@@ -71,7 +71,7 @@ def read_source(text: str) -> Source | str | None:
         "extras": tuple(sorted(requirement.extras)),
     }
     parts = urlsplit(requirement.url)
-    if parts.password is not None or (parts.username is not None and parts.scheme != "git+ssh"):
+    if holds_secret(requirement.url):
         return "an address must not hold a user or a password: git's own credentials are used"
     if parts.scheme == "file":
         if parts.fragment or parts.query or parts.netloc not in {"", "localhost"}:
@@ -86,6 +86,25 @@ def read_source(text: str) -> Source | str | None:
         f"{parts.scheme or 'that'} is no address of a plugin: name a directory or a file with file://, or a commit "
         "with git+https://…@COMMIT"
     )
+
+
+def holds_secret(address: str) -> bool:
+    """Return whether an address holds a password, or a user where that is none of git's own affair."""
+    try:
+        parts = urlsplit(address)
+        return parts.password is not None or (parts.username is not None and parts.scheme != "git+ssh")
+    except ValueError:
+        return False
+
+
+def leads_out(below: str) -> bool:
+    """Return whether a subdirectory is none of the repository's own."""
+    return posixpath.isabs(below) or ".." in below.split("/") or "\\" in below
+
+
+def without_secret(text: str) -> str:
+    """Return a text in which no address has a user or a password, for a message."""
+    return _SECRET.sub("***@", text)
 
 
 def kind_of_file(path: str) -> str:
@@ -140,7 +159,7 @@ def _read_repository(address: str, named: dict[str, object]) -> Source | str:
     url, commit, below = split_repository(address)
     if commit is None or not COMMIT.fullmatch(commit):
         return f"a repository's address must end with @ and all 40 digits of a commit, not {commit or 'without one'}"
-    if below is not None and (posixpath.isabs(below) or ".." in below.split("/") or "\\" in below):
+    if below is not None and leads_out(below):
         return f"the subdirectory {below!r} leads out of the repository"
     return Source(**named, kind="git", url=url, commit=commit, subdirectory=below)  # type: ignore[arg-type]  # as above
 
@@ -150,3 +169,4 @@ def _with_extras(name: str, extras: Sequence[str]) -> str:
 
 
 _ADDRESS = re.compile(r"@\s*[a-z+]+:")
+_SECRET = re.compile(r"(?<=//)[^/\s]*:[^/\s]*@|(?<=https://)[^/\s]*@|(?<=http://)[^/\s]*@")

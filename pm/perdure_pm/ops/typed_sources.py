@@ -18,9 +18,12 @@ from perdure_pm.model.source import (
     Source,
     file_entry,
     git_entry,
+    holds_secret,
     kind_of_file,
+    leads_out,
     looks_like_path,
     split_repository,
+    without_secret,
 )
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.plugin_project import read_plugin_project
@@ -64,13 +67,25 @@ def find_entry(context: Context, word: str) -> tuple[str, str]:
         raise UsageFault(
             f"a plugin {problem}",
             hint="write it as NAME, as NAME>=1,<2, as ./DIRECTORY, ./FILE.whl, or git+https://…@REVISION",
-            context={"requirement": word},
+            context={"requirement": without_secret(word)},
         )
     return word, ""
 
 
 def _find_repository(context: Context, place: str, name: str | None, extras: tuple[str, ...]) -> tuple[str, str]:
+    if holds_secret(place):  # before anybody is asked, and without it in any message or receipt
+        raise UsageFault(
+            f"{without_secret(place)} must not hold a user or a password: git's own credentials are used",
+            hint="leave them out; have git know them (git credential, ssh-agent, ~/.gitconfig)",
+            context={"requirement": without_secret(place)},
+        )
     url, revision, below = split_repository(place)
+    if below is not None and leads_out(below):
+        raise UsageFault(
+            f"the subdirectory {below!r} of {place} leads out of the repository",
+            hint="correct #subdirectory=",
+            context={"requirement": place},
+        )
     git = make_git(context, url)
     said = ""
     commit = revision or ""
