@@ -21,6 +21,8 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 
+from packaging.version import InvalidVersion, Version
+
 from perdure_pm.adapters import archives
 from perdure_pm.adapters.git import Git
 from perdure_pm.adapters.interpreter import Interpreter, target_name
@@ -119,7 +121,8 @@ def look(layout: Layout, source: Source, interpreter: Interpreter, recorded: Map
     if not path.is_file():
         raise SourceUnusable(f"{path} is no file", hint="name a wheel, an sdist or a directory")
     content = hash_file(path)
-    digest = _digest("wheel", content) if source.kind == "wheel" else _digest("sdist", content, built_for)
+    # A wheel's name says what it is of and for, and is no part of its bytes.
+    digest = _digest("wheel", content, path.name) if source.kind == "wheel" else _digest("sdist", content, built_for)
     return _seen(layout, source, digest)
 
 
@@ -453,7 +456,7 @@ def read_metadata(wheel: Path) -> dict[str, Any]:
                 name for name in archive.namelist() if name.count("/") == 1 and name.endswith(".dist-info/METADATA")
             ]
             headers = HeaderParser().parsestr(archive.read(found[0]).decode("utf-8"))
-        name, _version, *_ = wheel.name.split("-")[:2]
+        name, version, *_ = wheel.name.split("-")[:2]
     except (OSError, ValueError, IndexError, KeyError, zipfile.BadZipFile) as error:
         raise SourceUnusable(
             f"{wheel.name} is no wheel: {str(error) or 'it has no metadata'}",
@@ -466,8 +469,22 @@ def read_metadata(wheel: Path) -> dict[str, Any]:
             hint="name a wheel as its build made it, name and all",
             context={"path": str(wheel)},
         )
+    if not _is_same_version(headers["Version"] or "", version):
+        raise SourceUnusable(
+            f"{wheel.name} holds version {headers['Version']} of {headers['Name']}, which is not what its name says",
+            hint="name a wheel as its build made it, name and all",
+            context={"path": str(wheel)},
+        )
     return {
         "name": headers["Name"],
         "requires": headers.get_all("Requires-Dist") or [],
         "requires_python": headers["Requires-Python"],
     }
+
+
+def _is_same_version(said: str, named: str) -> bool:
+    """Return whether a wheel's metadata and its file's name say the same version, where both can be read."""
+    try:
+        return Version(said) == Version(named.replace("_", "-"))
+    except InvalidVersion:
+        return said.replace("-", "_") == named

@@ -19,6 +19,7 @@ from perdure_pm.model.errors import (
     BuildRefused,
     ConfigInvalid,
     ManifestInvalid,
+    PerdureError,
     PluginUnfit,
     SourceUnusable,
     UsageFault,
@@ -579,6 +580,47 @@ def test_addresses_that_are_no_source_are_refused_before_anything(bench: Bench, 
     with pytest.raises(UsageFault):
         bench.add(word)
     assert fingerprint(bench.layout.home, without=["mutex", "cache"]) == before
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "git+https://user:secret@127.0.0.1:1/notify.git@main",
+        "git+https://secret@127.0.0.1:1/notify.git",
+        "git+ssh://git:secret@127.0.0.1:1/notify.git",
+        "notify @ git+https://user:secret@127.0.0.1:1/notify.git@main",
+        "notify @ git+https://user:secret@127.0.0.1:1/notify.git@" + "0" * 40,
+        "notify @ https://user:secret@127.0.0.1:1/notify-1.0-py3-none-any.whl",
+    ],
+)
+def test_an_address_with_a_password_is_refused_before_anybody_is_asked_and_the_password_is_nowhere(
+    bench: Bench, word: str
+) -> None:
+    with pytest.raises(UsageFault) as caught:
+        bench.add(word)
+    assert "a user or a password" in caught.value.summary
+    assert "secret" not in json.dumps([caught.value.summary, caught.value.hint, caught.value.context])
+
+
+def test_a_subdirectory_that_leads_out_is_refused_before_the_repository_is_asked(bench: Bench) -> None:
+    with pytest.raises(UsageFault, match=r"subdirectory '\.\./x' of git\+file:///nowhere.* leads out"):
+        bench.add("git+file:///nowhere@main#subdirectory=../x")
+
+
+def test_a_wheel_whose_name_says_another_version_is_refused_and_the_right_one_still_installs(
+    bench: Bench, tmp_path: Path
+) -> None:
+    wheel = write_wheel(tmp_path, "notify", "1.0")
+    for name, said in (
+        ("notify-2.0-py3-none-any.whl", "holds version 1.0 of notify"),
+        ("notify-1.0-cp39-cp39-win_amd64.whl", "has no wheel for this machine"),
+    ):
+        renamed = wheel.with_name(name)
+        shutil.copyfile(wheel, renamed)
+        with pytest.raises(PerdureError, match=said):
+            bench.add(str(renamed))
+    bench.add(str(wheel))
+    assert says(bench)["notify"] == "1.0"
 
 
 def test_an_entry_without_a_whole_commit_is_a_fault_of_the_file(bench: Bench) -> None:
