@@ -52,7 +52,7 @@ def host_init(
         if not equals:
             raise UsageFault(f"{variable!r} is not NAME=VALUE", hint="perdure-pm host init SOURCE --env NAME=VALUE")
         environment[name] = value
-    if os.sep in source or source.endswith(".whl"):
+    if "://" not in source and (os.sep in source or source.endswith(".whl")):
         source = os.path.abspath(os.path.expanduser(source))
     arguments = {
         "source": source,

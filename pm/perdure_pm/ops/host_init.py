@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from perdure_pm.model.config import SCHEMA, find_key, parse_home_config
-from perdure_pm.model.errors import ConsentMissing, UsageFault
-from perdure_pm.model.requirement import parse_requirement, requirement_name
+from perdure_pm.model.errors import ConfigInvalid, ConsentMissing, UsageFault
+from perdure_pm.model.requirement import find_requirement_problem, requirement_name
+from perdure_pm.model.source import without_secret
 from perdure_pm.ops.arguments import read_text
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
-from perdure_pm.store.config import load_file, plan_change, save_text
+from perdure_pm.store.config import ConfigFile, load_file, plan_change, save_text, with_text
 from perdure_pm.store.policy import mirror_policy
 
 KEYS = ("name", "requirement", "wheel", "checkout", "with", "commands", "plugin-groups", "health", "environment")
@@ -34,7 +35,7 @@ def init_host(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             written over.
 
     Raises:
-        UsageFault: the source is none of the three.
+        UsageFault: the source is none of the three, or a value is none that config.yaml may hold.
         ConsentMissing: the home hosts something else already.
     """
     layout = context.layout
@@ -52,20 +53,39 @@ def init_host(context: Context, arguments: Mapping[str, Any]) -> Outcome:
                 context={"host": before.host_name},
             )
         data = {"home": str(layout.home), "host": values}
-        text = file.text if file.text.strip() else f"schema: {SCHEMA}\n"
+        text = _written(file, values)
         if context.dry_run:
             return Outcome(status="ok", data={**data, "dry_run": True})
         if text != file.text:
             save_text(context.filesystem, file, text)
-        for name in KEYS:
-            key, in_profile = find_key(f"host.{name}")
-            file = load_file(layout, layout.config)
-            changed = plan_change(file, key, values.get(name), in_profile=in_profile)
-            if changed != file.text:
-                save_text(context.filesystem, file, changed)
         file = load_file(layout, layout.config)
         mirror_policy(context.filesystem, layout, lazy=parse_home_config(file.document).lazy, config_digest=file.digest)
         return Outcome(status="noop" if parse_home_config(file.document) == before else "ok", data=data)
+
+
+def _written(file: ConfigFile, values: Mapping[str, Any]) -> str:
+    """Return the text of config.yaml with the host written down: all of it is saved at once, or nothing.
+
+    Raises:
+        UsageFault: a value is none that the file may hold.
+    """
+    after = file if file.text.strip() else with_text(file, f"schema: {SCHEMA}\n")
+    for name in KEYS:
+        key, in_profile = find_key(f"host.{name}")
+        try:
+            text = plan_change(after, key, values.get(name), in_profile=in_profile)
+        except ConfigInvalid as fault:
+            # The file was read before and is valid: the fault is in what was typed, and at no line that anybody sees.
+            faults = fault.context.get("faults")
+            if not isinstance(faults, list):
+                raise  # it is written in a way that cannot be changed from outside
+            raise UsageFault(
+                "; ".join(str(one).partition(" ")[2] for one in faults),  # behind FILE:LINE:COLUMN
+                hint="correct it on the command line; nothing was written down",
+                context={"key": f"host.{name}"},
+            ) from fault
+        after = with_text(after, text)
+    return after.text
 
 
 def parse_host(source: str, home: Path) -> dict[str, Any]:
@@ -81,8 +101,14 @@ def parse_host(source: str, home: Path) -> dict[str, Any]:
         if not path.is_file():
             raise UsageFault(f"there is no wheel {path}", hint="name a wheel that exists, or a requirement")
         return {"name": requirement_name(path.name.split("-")[0]), "wheel": str(path)}
-    requirement = parse_requirement(source)
-    return {"name": requirement_name(requirement.name), "requirement": source}
+    way = "name a requirement such as NAME>=1,<2, a wheel, or a checkout with its own uv.lock"
+    if os.path.isabs(source):
+        kind = "is neither a wheel nor a checkout" if os.path.lexists(source) else "is not there"
+        raise UsageFault(f"{source} {kind}", hint=way, context={"source": source})
+    problem = find_requirement_problem(source)
+    if problem is not None:
+        raise UsageFault(f"a host {problem}", hint=way, context={"source": without_secret(source)})
+    return {"name": requirement_name(source), "requirement": source}
 
 
 def _checkout_name(path: Path) -> str:

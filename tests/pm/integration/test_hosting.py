@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import shutil
@@ -239,6 +240,34 @@ def test_a_host_with_no_command_of_that_name_is_refused(there: Bench) -> None:
     init(there, "guest", commands=["absent"])
     with pytest.raises(HealthCheckFailed, match="absent"):
         there.call("install")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"environment": {"A B": "1"}}, "is not the name of a variable"), ({"with": ["foo bar"]}, "must be a name")],
+)
+def test_a_host_is_written_down_as_a_whole_or_not_at_all(there: Bench, wrong: dict[str, object], said: str) -> None:
+    init(there, "guest")
+    before = there.layout.config.read_text()
+    with pytest.raises(UsageFault, match=said) as caught:
+        init(there, "sprocket", replace=True, **wrong)
+    assert "config.yaml:" not in caught.value.summary  # at no line of a file that nobody wrote
+    assert there.layout.config.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("", "a host must be a name"),
+        ("/nowhere/own", "/nowhere/own is not there"),
+        ("/dev/null", "/dev/null is neither a wheel nor a checkout"),
+        ("git+https://user:secret@127.0.0.1:1/own", "a host must"),
+    ],
+)
+def test_what_is_no_host_is_said_as_it_was_typed(there: Bench, source: str, said: str) -> None:
+    with pytest.raises(UsageFault, match=said) as caught:
+        init(there, source)
+    assert "secret" not in json.dumps([caught.value.summary, caught.value.context])
 
 
 def test_host_show_says_what_is_hosted_and_what_is_installed(there: Bench) -> None:
