@@ -80,7 +80,9 @@ def verify(
     raise HealthCheckFailed(
         f"{release.name} {release.version} does not start in the new environment: "
         + (f"{main} ended with {code}" if code != IMPORT_FAILED else f"an import failed{failed and f': {failed}'}"),
-        hint="where the command is asked wrongly: perdure-pm config set host.health ARGUMENTS",
+        hint=f"leave out {failed}, or have another version of it"
+        if code == IMPORT_FAILED and failed in {*lone, *(entry["name"] for entry in entries)}
+        else "where the command is asked wrongly: perdure-pm config set host.health ARGUMENTS",
         context={"output": output[-4000:]},
     )
 
@@ -169,11 +171,13 @@ def _probe(
             timeout=HEALTH_SECONDS,
             on_tick=context.reporter.heartbeat,
         )
-        code, last = completed.returncode, ""
+        code, last, output = completed.returncode, "", completed.stdout + completed.stderr
         if not imported.is_file():
+            if not output.strip():  # it crashed, or left without a word
+                output = f"the process ended with {code} while it imported"
             code = IMPORT_FAILED
             last = importing.read_text(encoding="utf-8") if importing.is_file() else ""
     finally:
         with contextlib.suppress(PerdureError):  # a later one removes it; the verdict says more
             filesystem.remove_tree(scratch)
-    return code, completed.stdout + completed.stderr, last
+    return code, output, last

@@ -449,7 +449,7 @@ def test_a_plugin_that_cannot_be_loaded_is_refused_before_the_switch(locked: Ben
     [
         ("breaks", ['breaks/__init__.py", line 4, in <module>', "ValueError: out of order"]),
         ("exits", ['exits/__init__.py", line 2, in <module>', "SystemExit: 0"]),
-        ("ends", []),
+        ("ends", ["the process ended with"]),
         ("hangs", ['hangs/__init__.py", line 2 in <module>', "Timeout"]),
         (
             "prints",
@@ -468,6 +468,7 @@ def test_what_a_plugin_must_not_do_at_import_is_shown_where_it_does_it(
     with pytest.raises(HealthCheckFailed) as caught:
         locked.add(name)
     assert caught.value.summary.endswith(f"an import failed: {name}")
+    assert caught.value.hint == f"leave out {name}, or have another version of it"
     assert all(text in str(caught.value.context["output"]) for text in said), caught.value.context["output"]
     assert what_counts(locked) == before
 
