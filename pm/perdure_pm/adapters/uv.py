@@ -401,7 +401,10 @@ def sort_failure(completed: Completed, what: str, network: Network, place: Path 
     if NO_SOLUTION in text:  # asked of the whole: an explanation may be longer than what is kept of it
         context["unsolvable"] = True
     said = [line.strip().partition(": ")[2] for line in text.splitlines() if re.match(r"error: |\s+cause: ", line)]
-    packages = ", ".join(dict.fromkeys(_PINNED.findall(text) or _UNKNOWN.findall(text)))
+    pinned = _PINNED.findall(text)
+    # What is not there at all is the cause, and what pins of others there are only lead to it.
+    unknown = [name for name in _UNKNOWN.findall(text) if not any(pin.startswith(f"{name}==") for pin in pinned)]
+    packages = ", ".join(dict.fromkeys(unknown or pinned))
     if "No space left" in text or "os error 28" in text or "os error 122" in text:
         missing, hint = name_shortage(place)
         return NoSpace(f"no {missing} left while {what}", hint=hint, context=context)

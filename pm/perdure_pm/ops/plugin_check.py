@@ -148,7 +148,7 @@ def _check_all(context: Context, word: str, checks: list[_Check]) -> tuple[str |
     source = parse_source(entry)
     if source is None:
         raise SourceUnusable(
-            f"{word} is a plugin from an index: its author's own files are checked",
+            f"{word} names no files, and a plugin is checked by its author's own",
             hint="name a directory, a wheel or an sdist: perdure-pm plugin check ./DIRECTORY",
         )
     ground = _find_ground(context)

@@ -49,6 +49,12 @@ NOT_ON_MIRROR = (
     + "  cause: Because click was not found in the package registry and you require click==8.5.1, we can conclude "
     + "that your requirements are unsatisfiable.\n"
 )
+NEEDED_AND_NOWHERE = (
+    USING
+    + "error: No solution found when resolving dependencies\n"
+    + "  cause: Because absent was not found in the package registry and own==1.0 depends on absent, we can conclude "
+    + "that own==1.0 cannot be used.\n"
+)
 NOT_THAT_VERSION = (
     USING
     + "error: No solution found when resolving dependencies\n"
@@ -132,6 +138,12 @@ CASES: dict[str, tuple[str, Network, type[PerdureError], str]] = {
         MIRROR,
         ArtefactMissing,
         "the index http://127.0.0.1:9/simple lacks what is needed while installing packages: click==8.5.1",
+    ),
+    "index lacks what another needs": (
+        NEEDED_AND_NOWHERE,
+        ONLINE,
+        ArtefactMissing,
+        "the index lacks what is needed while installing packages: absent",
     ),
     "mirror lacks that version": (
         NOT_THAT_VERSION,
