@@ -388,7 +388,7 @@ _DIRECT = re.compile(
 )
 _UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
 _TOO_OLD = re.compile(
-    r"only (?P<name>[a-z0-9][a-z0-9._-]*?)[<=>]\S* (?:is|are) available and your project depends on "
+    r"only (?P<name>[a-z0-9][a-z0-9._-]*?)[<=>]\S* (?:is|are) available and (?:your project|\S+) depends on "
     r"(?P<wanted>(?P=name)[<=>!~][^\s,]*)"
 )
 """What is asked for is newer than what there is."""

@@ -6,6 +6,7 @@ Owns: the words. Does not own: what they do (ops.skeleton, ops.plugin_check).
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import click
 
 from perdure_pm.cli.options import Verb
-from perdure_pm.cli.render import Answer, columns
+from perdure_pm.cli.render import Answer, columns, true_hint
 from perdure_pm.cli.session import Session
 from perdure_pm.model.errors import EXIT_FOUND_WORK
 
@@ -34,7 +35,8 @@ def plugin_new(session: Session, place: str) -> Answer:
     said = "would be" if session.dry_run else "is"
     text = f"the plugin {data['name']} {said} in {data['path']}\n{files}"
     if not session.dry_run:
-        text += f"\n\ninstall it: perdure-pm plugin add {click.format_filename(str(data['path']))}"
+        install = f"perdure-pm plugin add {shlex.quote(click.format_filename(str(data['path'])))}"
+        text += f"\n\ninstall it: {true_hint(install, session)}"
     return Answer(data={**data, "dry_run": session.dry_run} if session.dry_run else data, text=text)
 
 

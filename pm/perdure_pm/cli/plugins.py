@@ -14,7 +14,7 @@ import click
 from perdure_pm.cli import authoring
 from perdure_pm.cli.install import CONFIRM, parse_seconds, show_install
 from perdure_pm.cli.options import Group
-from perdure_pm.cli.render import Answer, columns
+from perdure_pm.cli.render import Answer, columns, true_hint
 from perdure_pm.cli.session import Session
 from perdure_pm.model.errors import UsageFault
 
@@ -138,10 +138,10 @@ def plugin_list(session: Session) -> Answer:
     from perdure_pm.ops.plugin_view import read_plugins
 
     data = read_plugins(session.layout, session.profile)
-    rows = [[state["entry"], state["version"] or "", _say_state(state)] for state in data["states"]]
-    notices = [] if data["in_line"] else ["the configuration and the generation differ: perdure-pm install"]
+    rows = [[state["entry"], state["version"] or "", _say_state(state, session)] for state in data["states"]]
+    differ = true_hint("the configuration and the generation differ: perdure-pm install", session) or ""
     text = columns(rows, ["plugin", "version", "state"]) if rows else "there are no plugins"
-    return Answer(data=data, text=text, notices=notices)
+    return Answer(data=data, text=text, notices=[] if data["in_line"] else [differ])
 
 
 @plugin.command("info")
@@ -152,7 +152,7 @@ def plugin_info(session: Session, name: str) -> Answer:
     from perdure_pm.ops.plugin_view import read_plugin
 
     data = read_plugin(session.layout, session.profile, name)
-    rows = [["plugin", data["name"]], ["listed as", data["entry"]], ["state", _say_state(data)]]
+    rows = [["plugin", data["name"]], ["listed as", data["entry"]], ["state", _say_state(data, session)]]
     if data["version"]:
         rows += [["version", data["version"]], ["from", data["source"]], ["since", str(data["since"])]]
     rows += [["summary", data["summary"]]] if data["summary"] else []
@@ -167,11 +167,11 @@ def plugin_info(session: Session, name: str) -> Answer:
     return Answer(data=data, text=columns(rows))
 
 
-def _say_state(state: Mapping[str, Any]) -> str:
+def _say_state(state: Mapping[str, Any], session: Session) -> str:
     """Return a state with its reason and the command that changes it."""
     said = str(state["state"]).replace("-", " ")
     said += f": {state['why']}" if state["why"] else ""
-    return said + (f" ({state['hint']})" if state["hint"] else "")
+    return said + (f" ({true_hint(state['hint'], session)})" if state["hint"] else "")
 
 
 @plugin.command(

@@ -55,6 +55,12 @@ NEEDED_AND_NOWHERE = (
     + "  cause: Because absent was not found in the package registry and own==1.0 depends on absent, we can conclude "
     + "that own==1.0 cannot be used.\n"
 )
+ONLY_OLDER = (
+    USING
+    + "error: No solution found when resolving dependencies\n"
+    + "  cause: Because only idna<=3.20 is available and own==1.0 depends on idna>=99, we can conclude that own==1.0 "
+    + "cannot be used.\n"
+)
 NOT_THAT_VERSION = (
     USING
     + "error: No solution found when resolving dependencies\n"
@@ -144,6 +150,12 @@ CASES: dict[str, tuple[str, Network, type[PerdureError], str]] = {
         ONLINE,
         ArtefactMissing,
         "the index lacks what is needed while installing packages: absent",
+    ),
+    "index lacks what is new enough": (
+        ONLY_OLDER,
+        ONLINE,
+        ArtefactMissing,
+        "the index lacks what is needed while installing packages: idna>=99",
     ),
     "mirror lacks that version": (
         NOT_THAT_VERSION,
