@@ -193,7 +193,7 @@ def _remove_temporaries(context: Context) -> list[str]:
     layout = context.layout
     profiles = [layout.profile(name) for name in list_profiles(layout)]
     left = []
-    for folder in (layout.home, layout.bin, layout.pm, layout.store, layout.receipts, *profiles):
+    for folder in (layout.home, layout.bin, layout.pm, layout.store, layout.records, layout.receipts, *profiles):
         for path in _members(layout, folder):
             try:
                 age = context.clock().timestamp() - path.lstat().st_mtime

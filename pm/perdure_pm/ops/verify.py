@@ -14,8 +14,8 @@ from pathlib import Path
 
 from perdure_pm.adapters.processes import run
 from perdure_pm.model.config import HomeConfig
-from perdure_pm.model.errors import HealthCheckFailed, PerdureError
-from perdure_pm.ops.build import bare_environment
+from perdure_pm.model.errors import HealthCheckFailed, NoSpace, PerdureError
+from perdure_pm.ops.build import LEFT_BYTES, bare_environment
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import find_modules, read_commands, read_entries
 from perdure_pm.ops.health import choose_checks, choose_main
@@ -77,6 +77,7 @@ def verify(
                 return () if inventory is None else _undo_writes(context, release.name, environment, inventory)
             if "(most recent call" in output or code == IMPORT_FAILED:
                 break  # no usage error: another question would hide it
+    _require_room(context)
     raise HealthCheckFailed(
         f"{release.name} {release.version} does not start in the new environment: "
         + (f"{main} ended with {code}" if code != IMPORT_FAILED else f"an import failed{failed and f': {failed}'}"),
@@ -85,6 +86,18 @@ def verify(
         else "where the command is asked wrongly: perdure-pm config set host.health ARGUMENTS",
         context={"output": output[-4000:]},
     )
+
+
+def _require_room(context: Context) -> None:
+    """Refuse to judge where the disk is full: whatever starts there may fail for want of a file it cannot write."""
+    home = context.layout.home
+    free = context.filesystem.free_bytes(home)
+    if free < LEFT_BYTES:
+        raise NoSpace(
+            f"{home} has {free} bytes free, and {LEFT_BYTES} are needed to tell whether what was built starts",
+            hint="free some space on that filesystem, then run the same command again",
+            context={"path": str(home), "free": free, "needed": LEFT_BYTES},
+        )
 
 
 def _undo_writes(context: Context, name: str, environment: Path, inventory: Inventory) -> tuple[str, ...]:
