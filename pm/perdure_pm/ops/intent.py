@@ -184,6 +184,8 @@ def write_host(context: Context, intent: Intent, name: str, checkout: Path | Non
     # All of it in one write: a crash leaves the old text or the new one.
     planned = file if file.text.strip() else with_text(file, f"schema: {SCHEMA}\n")
     for key_name, value in values.items():
+        if intent.home.values.get(key_name) == value:
+            continue  # planning a change that is none takes as long as one: two readings of the file
         key, in_profile = find_key(key_name)
         planned = with_text(planned, plan_change(planned, key, value, in_profile=in_profile))
     if planned.text != file.text:

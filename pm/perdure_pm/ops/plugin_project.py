@@ -10,7 +10,6 @@ written into the copy that is built, never into anybody's file. Keeps: manifest-
 
 from __future__ import annotations
 
-import configparser
 import json
 import re
 import tomllib
@@ -219,6 +218,8 @@ def _find_name(
 
 
 def _name_of_setup(path: Path) -> str | None:
+    import configparser  # 2 ms, and only for a plugin of the old kind
+
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(path.read_text(encoding="utf-8"))

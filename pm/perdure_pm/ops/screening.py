@@ -25,7 +25,6 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from perdure_pm.adapters.offers import read_offers
 from perdure_pm.model.admission import EXCEPTION_FORM, Admission, Exemption, judge_exemptions
 from perdure_pm.model.errors import BuildFailed, ConflictRefused, PerdureError, QuarantineRefused
 from perdure_pm.model.identity import normalise_distribution
@@ -169,6 +168,8 @@ class Watch:
         screen = self._screen
         if screen.network.offline or (screen.registry is None and screen.network.wheelhouse is None):
             return
+        from perdure_pm.adapters.offers import read_offers  # 20 ms of http, which most operations do without
+
         try:
             self._found[name] = read_offers(name, screen.registry or "", screen.network, screen.cache)
         except (PerdureError, OSError):
