@@ -20,7 +20,7 @@ from perdure_pm.store.reading import open_regular, read_regular
 MAX_BYTES = 64 << 20
 TRIAL_FAILED = "trial-failed"
 REPAIR = "repair"
-"""Operations whose lines tell of no choice of a person's."""
+"""Operations whose lines tell of no change that a person asked for."""
 FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -98,14 +98,13 @@ def find_previous(history: Sequence[Selection], selected: str | None) -> str | N
     """Return what was selected before `selected`, or None where that is not known.
 
     A crash between the pointer and its line leaves a pointer that the last line does not name: then what that line
-    selected is what went before. What a failed trial came back from was rejected, and what a repair rebuilt is the same
-    as what it was rebuilt from: neither is a way back.
+    selected is what went before. What a repair rebuilt is the same as what it was rebuilt from, which is no way back.
     """
     if history and history[-1].generation != selected:
         return history[-1].generation
     wanted = selected
     for entry in reversed(history):
-        if entry.generation != wanted or entry.operation == TRIAL_FAILED:
+        if entry.generation != wanted:
             continue
         if entry.operation != REPAIR or entry.before is None:
             return entry.before

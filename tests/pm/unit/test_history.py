@@ -93,8 +93,7 @@ def test_what_is_no_selection_is_left_out(layout: Layout, line: bytes) -> None:
         ([selection(ONE), selection(TWO, ONE)], THREE, TWO),
         ([selection(ONE)], TWO, ONE),
         ([selection(ONE), selection(TWO, ONE)], ONE, TWO),
-        # What a failed trial came back from was rejected; what a repair rebuilt is what it was rebuilt from.
-        ([selection(ONE), selection(TWO, ONE), selection(THREE, TWO), came_by("trial-failed", TWO, THREE)], TWO, ONE),
+        # What a repair rebuilt is what it was rebuilt from.
         ([selection(ONE), selection(TWO, ONE), came_by("repair", THREE, TWO)], THREE, ONE),
         ([selection(ONE), came_by("repair", TWO, ONE)], TWO, None),
     ],
