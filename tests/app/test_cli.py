@@ -1,6 +1,5 @@
 """The command line as a user meets it: whole output, exit codes, in a generation and outside one."""
 
-import json
 import os
 import pty
 import re
@@ -8,33 +7,18 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.app.command_line import PYTHON, envelope_of
 from tests.app.conftest import IDENTITY, Generation
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
-
-PYTHON = ".".join(map(str, sys.version_info[:3]))
-PM_OK = 'echo \'{"exit_code": 0, "data": {"summary": "generation 1 is whole"}}\'\n'
 
 
 def timeless(text: str) -> str:
     """Return the text with load times, which differ from run to run, replaced."""
     return re.sub(r"[ \d]{5}\.\d ms", "    N.N ms", text)
-
-
-def envelope_of(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
-    """Return the one JSON object on stdout; its exit code is the process's."""
-    envelope = json.loads(done.stdout)
-    assert list(envelope) == ["schema", "command", "status", "exit_code", "data", "errors"]
-    assert envelope["schema"] == 1
-    assert envelope["exit_code"] == done.returncode
-    for error in envelope["errors"]:
-        assert list(error) == ["code", "summary", "context", "hint", "retry"]
-    assert isinstance(envelope, dict)
-    return envelope
 
 
 def outside(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -445,104 +429,6 @@ def test_a_module_that_cannot_be_imported_is_told_without_a_traceback_that_nobod
     assert "No module named 'perdure.gone'" in error["summary"]
     debugged = generation.run("tools", "--json", environment={"PERDURE_DEBUG": "1"})
     assert debugged.stderr.startswith("Traceback (most recent call last):\n")
-
-
-def doctors_rows(generation: Generation, **changes: str) -> str:
-    rows = {
-        "perdure": "0.1.0",
-        "python": f"{PYTHON} ({generation.python})",
-        "generation": IDENTITY,
-        "home": str(generation.home),
-        "boot.json": "ok",
-        "plugins": "1 loaded (runtime), 0 failures",
-        "findings": "none",
-        **changes,
-    }
-    return "".join(f"{name:10}  {value}\n" for name, value in rows.items())
-
-
-@pytest.mark.proves("app-doctor-always-answers", "app-exit-codes")
-def test_doctor_of_a_sound_generation_ends_with_pms_line(generation: Generation) -> None:
-    generation.launcher("perdure-pm", PM_OK)
-    done = generation.run("doctor")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == doctors_rows(generation) + "pm: generation 1 is whole\n"
-    assert envelope_of(generation.run("doctor", "--json")) == {
-        "schema": 1,
-        "command": "doctor",
-        "status": "ok",
-        "exit_code": 0,
-        "data": {
-            "version": "0.1.0",
-            "python": {"version": PYTHON, "executable": str(generation.python)},
-            "generation": IDENTITY,
-            "home": str(generation.home),
-            "safe_mode": False,
-            "boot": {"path": str(generation.boot_path), "state": "ok"},
-            "plugins": {"loaded": ["runtime"], "failures": []},
-            "pm": {
-                "status": "ok",
-                "line": "generation 1 is whole",
-                "data": {"summary": "generation 1 is whole"},
-            },
-            "findings": [],
-        },
-        "errors": [],
-    }
-
-
-@pytest.mark.proves("app-doctor-always-answers", "app-boot-faults-named", "app-hints-run", "app-exit-codes")
-@pytest.mark.parametrize("state", ["missing", "invalid"])
-def test_doctor_and_version_answer_where_boot_json_is_broken(generation: Generation, state: str) -> None:
-    launcher = generation.launcher("perdure-pm", PM_OK)
-    if state == "missing":
-        generation.boot_path.unlink()
-        summary = f"{generation.boot_path} is missing: this generation does not say which plugins it holds"
-    else:
-        generation.boot_path.write_text("{}")
-        fault = "$.schema is null; this version of perdure reads schema 1"
-        summary = f"{generation.boot_path} is not a boot manifest: {fault}"
-    hint = shlex.join([str(launcher), "install"])
-    done = generation.run("doctor")
-    assert (done.returncode, done.stderr) == (3, "")
-    assert done.stdout == (
-        doctors_rows(generation, **{"boot.json": state, "findings": "1"})
-        + f"found: {summary}\n  try: {hint}\npm: generation 1 is whole\n"
-    )
-    assert generation.run("--version").stdout == "perdure 0.1.0\n"
-    for command in (["plugins"], ["tools"], ["run", "runtime.about"]):
-        done = generation.run(*command)
-        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"error: {summary}\n  try: {hint}\n")
-
-
-@pytest.mark.proves("app-doctor-always-answers", "app-hints-run")
-def test_doctor_names_everything_that_is_wrong(generation: Generation) -> None:
-    generation.boot(
-        generation.plugin("dead", "import gone"),
-        {"name": "crooked"},
-        generation="9-other",
-        host={"name": "perdure", "version": "9.9"},
-    )
-    (generation.home / "state").write_text("")
-    done = generation.run("doctor")
-    pm = f"python3 pm/bootstrap.py --home {shlex.quote(str(generation.home))} up   (in a checkout of Perdure)"
-    plugins = shlex.join([str(generation.python), "-m", "perdure", "plugins"])
-    assert (done.returncode, done.stderr) == (3, "")
-    assert done.stdout == (
-        doctors_rows(
-            generation, **{"boot.json": "mismatch", "plugins": "1 loaded (runtime), 2 failures", "findings": "5"}
-        )
-        + f"found: {generation.boot_path} is for perdure 9.9 in generation 9-other, "
-        f"and this is perdure 0.1.0 in {IDENTITY}\n  try: {pm}\n"
-        f"found: {generation.home}/state is not a directory\n"
-        "found: plugin dead: import: ModuleNotFoundError: No module named 'gone' "
-        f"({generation.site}/dead_plugin.py:1)\n  try: {plugins}\n"
-        "found: plugin crooked: its entry in boot.json: $.plugins[1].distribution must be text, not null or missing; "
-        "$.plugins[1].version must be text, not null or missing; $.plugins[1].entry must be text, not null or missing\n"
-        f"  try: {plugins}\n"
-        f"found: PM: there is no {generation.home}/bin/perdure-pm\n  try: {pm}\n"
-        f"pm: there is no {generation.home}/bin/perdure-pm\n"
-    )
 
 
 @pytest.mark.proves("app-outside-a-generation", "app-doctor-always-answers")

@@ -1,14 +1,19 @@
-"""Plugins that lie in a directory, a file or a repository, written for a test.
+"""Plugins that lie in a directory, a file or a repository, written for a test, and what became of them in a home.
 
-Owns: what is in them. Does not own: what is done with them. Every one is for the fake host, whose plugins are values.
+Owns: what is in them, and looking. Does not own: what is done with them or what is asserted. Every one is for the fake
+host, whose plugins are values.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+
+from tests.pm.bench import Bench
+from tests.pm.fake_host import replace_uv
 
 BACKEND = '[build-system]\nrequires = ["uv_build>=0.13.9,<0.14"]\nbuild-backend = "uv_build"\n'
 
@@ -75,3 +80,21 @@ def commit(folder: Path) -> str:
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "a step")
     return git(folder, "rev-parse", "HEAD")
+
+
+def says(bench: Bench) -> dict[str, str]:
+    """Return what the host says that its plugins are."""
+    ended = bench.start()
+    assert ended.returncode == 0, ended.stderr
+    plugins: dict[str, str] = json.loads(ended.stdout)["plugins"]
+    return plugins
+
+
+def snapshots(bench: Bench) -> list[str]:
+    """Return the names of the copies in the store."""
+    return sorted(os.listdir(bench.layout.plugins)) if bench.layout.plugins.is_dir() else []
+
+
+def without_uv(bench: Bench) -> None:
+    """Have every call of uv fail."""
+    replace_uv(bench.workshop, bench.layout, "exit 99\n")

@@ -1,4 +1,8 @@
-"""A home of the fake host with one generation, made once for each process of tests; every test works on a copy."""
+"""Homes of the fake host and what stands beside them, for the tests in here.
+
+Two homes are made once for each process of tests, one with one generation and one whose host locked what plugins need
+too; every test works on a copy.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,10 @@ from perdure_pm.store.layout import Layout
 from tests.pm.bench import Bench
 from tests.pm.fake_host import Workshop, copy_home, make_workshop, prepare_home
 from tests.pm.guest import extension, guest
+from tests.pm.locked_host import install_with_lock, write_shop
 from tests.pm.wheels import write_wheel
+from tests.pm.worker_home import WorkerHome
+from tests.system.mirror import Mirror, serve_mirror
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +45,38 @@ def bench(workshop: Workshop, one_generation: Layout, tmp_path: Path) -> Iterato
     """A home with one generation of the fake host and a wheelhouse with its plugins."""
     layout = copy_home(one_generation, tmp_path / "home")
     yield Bench(workshop=workshop, layout=layout, network=Network(wheelhouse=workshop.index))
+    LocalFilesystem().remove_tree(layout.home)
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index in a directory, in which sprocket moved on after the host locked it."""
+    root = tmp_path_factory.mktemp("shop")
+    write_shop(root)
+    return root
+
+
+@pytest.fixture
+def index(shop: Path) -> Iterator[Mirror]:
+    """That index, served; it notes what it is asked for."""
+    served = serve_mirror(shop)
+    yield served
+    served.stop()
+
+
+@pytest.fixture(scope="session")
+def with_lock(workshop: Workshop, shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
+    """A home with a host that locked sprocket 1.0; nobody changes it."""
+    layout = install_with_lock(workshop, shop, tmp_path_factory.mktemp("locked"))
+    yield layout
+    LocalFilesystem().remove_tree(layout.home)
+
+
+@pytest.fixture
+def locked(with_lock: Layout, workshop: Workshop, index: Mirror, tmp_path: Path) -> Iterator[Bench]:
+    """A copy of that home, with the served index."""
+    layout = copy_home(with_lock, tmp_path / "home")
+    yield Bench(workshop=workshop, layout=layout, network=Network(index_url=index.url))
     LocalFilesystem().remove_tree(layout.home)
 
 
@@ -69,3 +108,9 @@ def there(workshop: Workshop, wheels: Path, tmp_path: Path) -> Iterator[Bench]:
     layout = prepare_home(workshop, LocalFilesystem(), tmp_path / "home")
     yield Bench(workshop=workshop, layout=layout, network=Network(wheelhouse=wheels))
     LocalFilesystem().remove_tree(layout.home)
+
+
+@pytest.fixture
+def worker_home(tmp_path: Path, home: Path) -> WorkerHome:
+    """A home that does not exist yet, with a client."""
+    return WorkerHome(tmp_path, Layout(home))

@@ -15,16 +15,10 @@ import pytest
 
 from perdure_pm.client import Cancellation, Result
 from perdure_pm.model import errors
-from perdure_pm.store.layout import Layout
 from tests.pm.polling import read_when_written, wait_until
 from tests.pm.worker_home import PLACES, WorkerHome, is_gone, open_descriptors, recorder
 
 pytestmark = pytest.mark.platforms("linux")
-
-
-@pytest.fixture
-def worker_home(tmp_path: Path, home: Path) -> WorkerHome:
-    return WorkerHome(tmp_path, Layout(home))
 
 
 # What is refused before anything starts

@@ -2,164 +2,34 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from perdure_pm.adapters.filesystem import LocalFilesystem
-from perdure_pm.adapters.interpreter import running_interpreter
 from perdure_pm.model.errors import (
     ArtefactMissing,
-    BuildFailed,
     ConflictRefused,
-    HealthCheckFailed,
     NetworkUnreachable,
     PerdureError,
     UsageFault,
 )
 from perdure_pm.model.network import Network
-from perdure_pm.ops import explanation, verify
+from perdure_pm.ops import explanation
 from perdure_pm.store.generations import load_current
 from perdure_pm.store.inventory import hash_file
-from perdure_pm.store.layout import Layout
 from tests.pm.bench import Bench
-from tests.pm.fake_host import Workshop, copy_home, prepare_home, replace_uv
-from tests.pm.wheels import write_wheel
-from tests.system.machine import fingerprint
-from tests.system.mirror import Mirror, serve_mirror, write_index
+from tests.pm.fake_host import Workshop, replace_uv
+from tests.pm.locked_host import asked_projects, packages, what_counts
+from tests.system.mirror import Mirror, serve_mirror
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
 
-BROKEN = {
-    "breaks": "def plugin():\n    return 1\n\nraise ValueError('out of order')\n",
-    "exits": "import sys\nsys.exit(0)\n",
-    "ends": "import os\nos._exit(0)\n",
-    "hangs": "import time\ntime.sleep(1000)\n",
-    "prints": "print('{}')\nplugin = 1\n",
-    "forks": "import os\nos.fork()\nplugin = 1\n",
-    "nameless": "other = 1\n",
-}
-"""Plugins that do at import what they must not."""
-
 WITH = "be installed with fakehost 0.1.0"
 LOCKED = "and fakehost 0.1.0 locked sprocket 1.0"
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index in a directory, in which sprocket moved on after the host locked it."""
-    root = tmp_path_factory.mktemp("shop")
-    wheels = root / "wheels"
-    wheels.mkdir()
-    write_wheel(wheels, "sprocket", "0.5")
-    write_wheel(wheels, "sprocket", "1.0")
-    write_wheel(wheels, "sprocket", "1.1")
-    write_wheel(wheels, "sprocket", "2.0")
-    write_wheel(wheels, "gadget", "1.0", requires=["sprocket"])
-    write_wheel(wheels, "gadget", "1.5", requires=["sprocket"])
-    write_wheel(wheels, "wrench", "1.0", requires=["sprocket>=2"])
-    write_wheel(wheels, "ancient", "1.0", requires=["sprocket<1"])
-    write_wheel(wheels, "far-new", "1.0", requires=["wrench"])
-    write_wheel(wheels, "far-old", "1.0", requires=["ancient<2"])
-    write_wheel(wheels, "choosy", "1.0", requires=["thread>=2"])
-    write_wheel(wheels, "choosy", "1.1", requires=["thread<2"])
-    for number in range(29):
-        write_wheel(wheels, f"part-{number}", "1.0")
-    write_wheel(wheels, "left", "1.0", requires=["thread<2"])
-    write_wheel(wheels, "right", "1.0", requires=["thread>=2"])
-    write_wheel(wheels, "thread", "1.0")
-    write_wheel(wheels, "thread", "2.0")
-    write_wheel(wheels, "pinion", "1.0")
-    write_wheel(wheels, "pinion", "1.5")
-    write_wheel(wheels, "cord", "1.0")
-    write_wheel(wheels, "needs-newer-host", "1.0", requires=["fakehost>=9"])
-    write_wheel(wheels, "needs-own", "1.0", requires=["perdure-evil"])
-    write_wheel(wheels, "perdure-evil", "1.0")
-    write_wheel(wheels, "fakehost", "9.0")
-    write_wheel(wheels, "Odd_Name.Here", "1.0", metadata=["Provides-Extra: more"], requires=['thread; extra == "more"'])
-    write_wheel(wheels, "marked", "1.0", requires=['thread; python_version < "3"', 'absent; sys_platform == "none"'])
-    write_wheel(wheels, "future", "1.0", metadata=["Requires-Python: >=4"])
-    write_wheel(wheels, "raises", "1.0", source="raise SystemExit(0)\n")
-    for name, source in BROKEN.items():
-        write_wheel(wheels, name, "1.0", source=source)
-    for name, text in (("owner", "1"), ("rival", "2"), ("twin", "1")):
-        write_wheel(wheels, name, "1.0", more={"shared/__init__.py": f"x = {text}\n"})
-    write_wheel(wheels, "Shouter", "1.0", entries="[perdure]\nLOUD = shouter:plugin\nLoud = shouter:plugin\n")
-    write_wheel(wheels, "garbled", "1.0", entries="[perdure\nnonsense\n")
-    write_wheel(wheels, "twice", "1.0", entries="[perdure]\na = twice:plugin\na = twice:plugin\n")
-    write_wheel(wheels, "extras-entry", "1.0", entries="[perdure]\nextra = extras_entry:plugin [more]\n")
-    write_wheel(wheels, "library", "1.0", entries="")
-    write_index(wheels, root / "simple")
-    return root
-
-
-@pytest.fixture
-def index(shop: Path) -> Iterator[Mirror]:
-    """That index, served; it notes what it is asked for."""
-    served = serve_mirror(shop)
-    yield served
-    served.stop()
-
-
-def asked_projects(index: Mirror) -> set[str]:
-    return {found[1] for path in index.asked if (found := re.fullmatch(r"/simple/([^/]+)/?", path))}
-
-
-@pytest.fixture(scope="module")
-def with_lock(workshop: Workshop, shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layout]:
-    """A home with a host that locked sprocket 1.0."""
-    checkout = tmp_path_factory.mktemp("locked") / "checkout"
-    shutil.copytree(workshop.checkout, checkout)
-    project = checkout / "pyproject.toml"
-    project.write_text(
-        project.read_text().replace(
-            "[project.scripts]",
-            'dependencies = ["sprocket<2"]\n'
-            '[project.optional-dependencies]\ngear = ["pinion<1.5"]\nKnot_Work = ["cord"]\n[project.scripts]',
-        )
-    )
-    served = serve_mirror(shop)
-    command = [str(workshop.uv), "lock", "--no-config", "--project", str(checkout), "--default-index", served.url]
-    command += ["--python", str(running_interpreter().path), "--upgrade-package", "sprocket==1.0"]
-    environment = {"PATH": os.defpath, "HOME": str(checkout.parent), "UV_CACHE_DIR": str(checkout.parent / "cache")}
-    ended = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    layout = prepare_home(workshop, LocalFilesystem(), checkout.parent / "home")
-    bench = Bench(workshop=workshop, layout=layout, network=Network(index_url=served.url))
-    bench.call("install", checkout=str(checkout))
-    served.stop()
-    yield layout
-    LocalFilesystem().remove_tree(layout.home)
-
-
-@pytest.fixture
-def locked(with_lock: Layout, workshop: Workshop, index: Mirror, tmp_path: Path) -> Iterator[Bench]:
-    """A copy of that home, with the served index."""
-    layout = copy_home(with_lock, tmp_path / "home")
-    yield Bench(workshop=workshop, layout=layout, network=Network(index_url=index.url))
-    LocalFilesystem().remove_tree(layout.home)
-
-
-def packages(bench: Bench) -> dict[str, str]:
-    return {entry["name"]: entry["version"] for entry in bench.current.record["packages"]}
-
-
-def what_counts(bench: Bench) -> list[object]:
-    """Return what a refusal may not change: what runs, what is wanted, and that there is nothing new."""
-    folders = (bench.current.path, bench.layout.profile("default"), bench.layout.bin)
-    return [
-        *map(fingerprint, folders),
-        hash_file(bench.layout.config),
-        *bench.generations,
-        bench.current.identity,
-        str([path.name for path in bench.layout.scratch.iterdir() if path.name.startswith("resolve-")]),
-    ]
 
 
 @pytest.mark.proves("plugins-host-stays-locked")
@@ -430,73 +300,6 @@ def test_what_is_no_requirement_is_refused_before_anything(locked: Bench, index:
     with pytest.raises(UsageFault):
         locked.add(text)
     assert (index.asked, what_counts(locked)) == ([], before)
-
-
-@pytest.mark.proves("plugins-broken-one-refused")
-@pytest.mark.parametrize("name", ["raises", "garbled", "twice"])
-def test_a_plugin_that_cannot_be_loaded_is_refused_before_the_switch(locked: Bench, name: str) -> None:
-    """Case 104, for what happens at import and in a wheel's own metadata."""
-    before = what_counts(locked)
-    with pytest.raises((HealthCheckFailed, BuildFailed)) as caught:
-        locked.add(name)
-    assert name in f"{caught.value.summary} {caught.value.context}"
-    assert what_counts(locked) == before
-
-
-@pytest.mark.proves("plugins-broken-one-refused")
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("breaks", ['breaks/__init__.py", line 4, in <module>', "ValueError: out of order"]),
-        ("exits", ['exits/__init__.py", line 2, in <module>', "SystemExit: 0"]),
-        ("ends", ["the process ended with"]),
-        ("hangs", ['hangs/__init__.py", line 2 in <module>', "Timeout"]),
-        (
-            "prints",
-            ['prints/__init__.py", line 1, in <module>', "printed '{}' to standard output when it was imported"],
-        ),
-        ("forks", ['forks/__init__.py", line 2, in <module>', "forked when it was imported"]),
-        ("nameless", ["AttributeError: module 'nameless' has no attribute 'plugin'"]),
-    ],
-)
-def test_what_a_plugin_must_not_do_at_import_is_shown_where_it_does_it(
-    locked: Bench, monkeypatch: pytest.MonkeyPatch, name: str, said: list[str]
-) -> None:
-    """Case 104."""
-    monkeypatch.setattr(verify, "HEALTH_SECONDS", 4.0 if name == "hangs" else 120.0)
-    before = what_counts(locked)
-    with pytest.raises(HealthCheckFailed) as caught:
-        locked.add(name)
-    assert caught.value.summary.endswith(f"an import failed: {name}")
-    assert caught.value.hint == f"leave out {name}, or have another version of it"
-    assert all(text in str(caught.value.context["output"]) for text in said), caught.value.context["output"]
-    assert what_counts(locked) == before
-
-
-@pytest.mark.proves("plugins-files-collide")
-def test_two_plugins_that_write_the_same_file_differently_are_refused_by_name(locked: Bench) -> None:
-    """Case 100."""
-    locked.add("owner", "twin")
-    before = what_counts(locked)
-    with pytest.raises(ConflictRefused) as caught:
-        locked.add("rival")
-    assert caught.value.exit_code == 4
-    assert re.fullmatch(
-        r"owner-1\.0 and rival-1\.0 do not go together: both write \S+/shared/__init__\.py, with different contents",
-        caught.value.summary,
-    )
-    assert what_counts(locked) == before
-
-
-@pytest.mark.proves("plugins-broken-one-refused")
-def test_names_of_plugins_keep_their_case_and_order(locked: Bench) -> None:
-    locked.add("Shouter", "extras-entry", "library")
-    assert [(plugin["name"], plugin["entry"]) for plugin in locked.current.record["plugins"]] == [
-        ("clock", "fakehost_clock:plugin"),
-        ("LOUD", "shouter:plugin"),
-        ("Loud", "shouter:plugin"),
-        ("extra", "extras_entry:plugin"),
-    ]
 
 
 @pytest.mark.proves("plugins-conflict-changes-nothing")

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perdure_pm.model.errors import ConfigChanged, ConfigInvalid, PluginUnfit, UsageFault
+from perdure_pm.model.errors import ConfigChanged, UsageFault
 from perdure_pm.store.config import load_file, load_profile_config
 from perdure_pm.store.pointer import load_pointer
 from tests.pm.bench import Bench
-from tests.pm.plugin_sources import write_manifest_plugin, write_plugin
-from tests.pm.wheels import write_wheel
+from tests.pm.plugin_sources import write_manifest_plugin
+from tests.pm.plugin_states import running, states
 from tests.system.machine import fingerprint
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
@@ -26,19 +24,6 @@ WRITTEN = (
     "# mine\r\nschema: 1\r\nplugins:\r\n  # the first one\r\n  - 'Gadget>=1,<2'  # why\r\n  - fakehost-clock\r\n"
     '  - "part-1"\r\n# the end\r\n'
 )
-
-
-def running(bench: Bench, profile: str = "default") -> list[str]:
-    """Return the plugins that the host says it runs, in their order."""
-    ended = bench.start(variables={"PERDURE_PROFILE": profile})
-    assert ended.returncode == 0, ended.stderr
-    return list(json.loads(ended.stdout)["plugins"])
-
-
-def states(bench: Bench, profile: str = "default") -> dict[str, str]:
-    """Return what `plugin list` says of each plugin."""
-    data = bench.pm("plugin", "list", "--profile", profile, "--json").envelope["data"]
-    return {state["name"]: state["state"] for state in data["states"]}
 
 
 def lists(bench: Bench) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -303,6 +288,30 @@ def test_an_entry_whose_marker_excludes_this_machine_sits_out_and_says_why(writt
     assert written.pm("status", "--json").envelope["data"]["sit_outs"] == []
 
 
+# What is told of one
+
+
+def test_info_tells_everything_of_a_plugin_in_words(bench: Bench, tmp_path: Path) -> None:
+    more = "requires-host: '>=0.1'\nplatforms: [\"sys_platform != 'nowhere'\"]\ncapabilities: [network]\n"
+    source = write_manifest_plugin(tmp_path / "notify", more=more)
+    bench.add(str(source))
+    lines = [line.split(None, 1) for line in bench.pm("plugin", "info", "Notify").out.splitlines()]
+    said = {words[0]: words[1] for words in lines}
+    assert said["state"] == "runs"
+    assert said["from"] == f"file://{source}"
+    assert said["since"] == bench.current.identity
+    assert (said["requires-host"], said["capabilities"], said["entry"]) == (
+        ">=0.1",
+        "network",
+        "notify = notify:plugin",
+    )
+    assert said["platforms"] == "sys_platform != 'nowhere'"
+    assert int(said["files"].partition(",")[0]) >= 4
+    bundled = bench.pm("plugin", "info", "clock").out
+    assert "the host's bundle" in bundled
+    assert bench.pm("plugin", "info", "nothing").exit_code == 2
+
+
 # Random sequences
 
 
@@ -331,217 +340,3 @@ def test_any_sequence_of_switches_ends_in_what_a_model_says(bench: Bench, seed: 
         assert list(bench.current.record["selection"]) == [entry for entry in order if entry not in off]
         assert bench.call("install").status == "noop"
     assert running(bench) == [entry for entry in order if entry not in off]
-
-
-# Looked up anew, and what needs another Python
-
-
-@pytest.fixture
-def moving(bench: Bench, tmp_path: Path) -> Bench:
-    """A home with gadget and gizmo 1.0, and an index that has 2.0 of both and of what gadget needs since."""
-    folder = tmp_path / "moving"
-    shutil.copytree(bench.workshop.index, folder)
-    write_wheel(folder, "gizmo", "1.0", requires=["sprocket"])
-    bench.network = replace(bench.network, wheelhouse=folder)
-    bench.call("plugin-add", requirements=["gadget", "gizmo", "part-1==1.0"])
-    for name in ("gadget", "gizmo", "sprocket", "part-1"):
-        write_wheel(folder, name, "2.0", requires=["sprocket"] if name in {"gadget", "gizmo"} else [])
-    return bench
-
-
-def versions(bench: Bench) -> dict[str, str]:
-    return {package["name"]: package["version"] for package in bench.current.record["packages"]}
-
-
-@pytest.mark.proves("plugins-update-named")
-def test_an_update_moves_the_named_plugin_and_nothing_else(moving: Bench) -> None:
-    before, text = versions(moving), moving.config.read_bytes()
-    assert moving.call("install").status == "noop"
-    planned = moving.call("plugin-update", moving.context(dry_run=True), names=["Gadget"])
-    assert planned.data["plan"]["packages"] == [{"name": "gadget", "from": "1.0", "to": "2.0"}]
-    assert moving.call("plugin-update", names=["Gadget"]).status == "ok"
-    assert versions(moving) == {**before, "gadget": "2.0"}
-    assert moving.call("plugin-update", names=["gadget"]).status == "noop"
-    assert moving.pm("plugin", "update", "--json").envelope["status"] == "ok"
-    assert versions(moving) == {**before, "gadget": "2.0", "gizmo": "2.0"}  # part-1 is pinned, sprocket no plugin
-    assert moving.config.read_bytes() == text
-    assert moving.call("rollback").status == "ok"
-    assert versions(moving) == {**before, "gadget": "2.0"}
-    with pytest.raises(UsageFault):
-        moving.call("plugin-update", names=["nothing"])
-
-
-@pytest.mark.proves("plugins-update-named")
-def test_the_update_of_a_disabled_plugin_builds_nothing(moving: Bench) -> None:
-    """Case 68, for a plugin from an index: it has no snapshot to move."""
-    moving.call("plugin-disable", names=["gadget"])
-    before = moving.generations
-    stages: list[str] = []
-    outcome = moving.call("plugin-update", moving.context(on_stage=stages.append), names=["gadget"])
-    assert (outcome.status, moving.generations, "build" in stages) == ("noop", before, False)
-    moving.call("plugin-enable", names=["gadget"])
-    assert versions(moving)["gizmo"] == "1.0"
-
-
-@pytest.mark.proves("plugins-sit-out")
-@pytest.mark.parametrize("needing", ["gadget", "sprocket"])
-def test_a_plugin_that_needs_another_python_is_refused_when_new_and_sits_out_when_not(
-    moving: Bench, needing: str
-) -> None:
-    """Case 63; also where it is what the plugin needs that needs the other Python."""
-    wheelhouse = moving.network.wheelhouse
-    assert wheelhouse is not None
-    for version in ("1.0", "2.0"):
-        requires = ["sprocket"] if needing == "gadget" else []
-        write_wheel(wheelhouse, needing, version, requires=requires, metadata=["Requires-Python: >=3.99"])
-    write_wheel(wheelhouse, "gizmo", "2.0")
-    before, text = versions(moving), moving.config.read_bytes()
-    assert moving.call("install").status == "noop"  # what runs is not asked again
-    outcome = moving.call("upgrade")
-    (said,) = [line for line in outcome.obligations if "sits out" in line]
-    who = "it" if needing == "gadget" else "sprocket"
-    assert said.startswith(f"gadget sits out: {who}")
-    assert "needs Python >=3.99, and this is 3." in said
-    assert versions(moving) == {
-        **{name: version for name, version in before.items() if name not in {"gadget", "sprocket"}},
-        "gizmo": "2.0",
-    }
-    assert (states(moving)["gadget"], moving.config.read_bytes()) == ("sits-out", text)
-    assert moving.call("install").status == "noop"  # known, and not resolved again
-    # A person who asks for it now is told, and nothing changes.
-    moving.call("plugin-remove", names=["gadget"])
-    here = moving.current.identity
-    ended = moving.pm("plugin", "add", "gadget", "--json")
-    (error,) = ended.envelope["errors"]
-    assert (ended.exit_code, error["code"], error["state"]) == (4, "plugin-unfit", "unchanged")
-    assert "needs Python >=3.99" in error["summary"]
-    assert moving.current.identity == here
-    # It returns by itself once a version fits.
-    moving.config.write_bytes(text)
-    moving.call("upgrade")
-    assert states(moving)["gadget"] == "sits-out"
-    write_wheel(wheelhouse, needing, "3.0", requires=["sprocket"] if needing == "gadget" else [])
-    moving.call("upgrade", consent=True)  # to what it needs, which went when it did
-    assert states(moving)["gadget"] == "runs"
-
-
-@pytest.mark.proves("plugins-update-named")
-def test_the_update_of_a_disabled_plugin_from_a_directory_moves_its_copy_and_builds_no_environment(
-    bench: Bench, tmp_path: Path
-) -> None:
-    """Case 68."""
-    source = write_plugin(tmp_path / "notify", says="1")
-    bench.add(str(source))
-    bench.call("plugin-disable", names=["notify"])
-    (source / "src" / "notify" / "__init__.py").write_text('plugin = "2"\n')
-    before, generations, text = copies(bench), bench.generations, bench.config.read_bytes()
-    stages: list[str] = []
-    outcome = bench.call("plugin-update", bench.context(on_stage=stages.append), names=["Notify"])
-    assert (outcome.status, outcome.data["copied"]) == ("ok", ["notify"])
-    assert ("build" in stages, bench.generations, bench.config.read_bytes()) == (False, generations, text)
-    assert len(copies(bench) - before) == 1
-    assert bench.call("plugin-update").status == "noop"
-    moved = copies(bench)
-    bench.call("plugin-enable", names=["notify"])
-    assert json.loads(bench.start().stdout)["plugins"]["notify"] == "2"
-    assert copies(bench) == moved  # the one that was made then
-
-
-def copies(bench: Bench) -> set[str]:
-    """Return the names of the plugins that the store holds copies of."""
-    return {path.name for path in (bench.layout.store / "plugins").iterdir()}
-
-
-def test_info_tells_everything_of_a_plugin_in_words(bench: Bench, tmp_path: Path) -> None:
-    more = "requires-host: '>=0.1'\nplatforms: [\"sys_platform != 'nowhere'\"]\ncapabilities: [network]\n"
-    source = write_manifest_plugin(tmp_path / "notify", more=more)
-    bench.add(str(source))
-    lines = [line.split(None, 1) for line in bench.pm("plugin", "info", "Notify").out.splitlines()]
-    said = {words[0]: words[1] for words in lines}
-    assert said["state"] == "runs"
-    assert said["from"] == f"file://{source}"
-    assert said["since"] == bench.current.identity
-    assert (said["requires-host"], said["capabilities"], said["entry"]) == (
-        ">=0.1",
-        "network",
-        "notify = notify:plugin",
-    )
-    assert said["platforms"] == "sys_platform != 'nowhere'"
-    assert int(said["files"].partition(",")[0]) >= 4
-    bundled = bench.pm("plugin", "info", "clock").out
-    assert "the host's bundle" in bundled
-    assert bench.pm("plugin", "info", "nothing").exit_code == 2
-
-
-# The host, and the profiles beside this one
-
-
-@pytest.mark.proves("profiles-unreadable-refuses")
-@pytest.mark.parametrize("fault", ["not a list", "not YAML", "not UTF-8", "a directory"])
-def test_an_unreadable_profile_keeps_the_host_from_changing_and_nothing_else(bench: Bench, fault: str) -> None:
-    """Case 64."""
-    other = bench.context(profile="other")
-    bench.call("plugin-add", other, requirements=["gadget"])
-    path = bench.layout.profile_config("other")
-    good = path.read_bytes()
-    path.unlink()
-    if fault == "a directory":
-        path.mkdir()
-    else:
-        texts = {"not a list": b"plugins: gadget\n", "not YAML": b"plugins: [gadget\n", "not UTF-8": b"plugins: \xff\n"}
-        path.write_bytes(texts[fault])
-    newer = str(bench.workshop.newer_checkout)
-    before = (bench.current.identity, load_pointer(bench.layout, "other"), bench.generations)
-    stages: list[str] = []
-    with pytest.raises(ConfigInvalid) as caught:
-        bench.call("upgrade", bench.context(on_stage=stages.append), checkout=newer)
-    assert "the host is not changed while the profile other cannot be read" in caught.value.summary
-    assert "profiles/other/config.yaml" in f"{caught.value.summary} {caught.value.hint}"
-    assert "build" not in stages
-    assert (bench.current.identity, load_pointer(bench.layout, "other"), bench.generations) == before
-    # What concerns this profile alone goes on, and the other one runs what it ran.
-    bench.call("plugin-add", requirements=["part-1"])
-    assert running(bench, "other") == ["fakehost-clock", "gadget"]
-    path.rmdir() if fault == "a directory" else path.unlink()
-    path.write_bytes(good)
-    assert bench.call("upgrade", checkout=newer).status == "ok"
-
-
-@pytest.mark.proves("profiles-lag-told")
-def test_after_a_change_of_the_host_a_profile_that_did_not_follow_is_named_until_it_does(bench: Bench) -> None:
-    bench.call("plugin-add", bench.context(profile="other"), requirements=["gadget"])
-    said = "the profile other still runs fakehost 0.1.0: "
-    newer = ["--checkout", str(bench.workshop.newer_checkout)]
-    assert bench.pm("upgrade", *newer).exit_code == 0
-    for words in (["label", "good"], ["plugin", "add", "part-1"]):
-        assert said in bench.pm(*words).err
-    (line,) = [line for line in bench.receipts("plugin-add")[-1].obligations if line.startswith(said)]
-    assert running(bench, "other") == ["fakehost-clock", "gadget"]
-    ended = bench.pm(*line.rpartition("perdure-pm ")[2].split())
-    assert (ended.exit_code, said in ended.err) == (0, False), ended.err
-    assert json.loads(bench.start(variables={"PERDURE_PROFILE": "other"}).stdout)["version"] == "0.2.0"
-    # Who goes back on purpose does not lag.
-    assert bench.pm("rollback", "--profile", "other").exit_code == 0
-    assert "still runs" not in bench.pm("label", "better").err
-
-
-@pytest.mark.proves("plugins-sit-out")
-def test_a_plugin_for_older_pythons_only_is_refused_when_new_and_sits_out_when_not(moving: Bench) -> None:
-    """Case 63: a resolver heeds only the oldest Python that is said, so it is looked at once it is there."""
-    wheelhouse = moving.network.wheelhouse
-    assert wheelhouse is not None
-    text, here = moving.config.read_bytes(), moving.current.identity
-    write_wheel(wheelhouse, "part-5", "1.0", metadata=["Requires-Python: >=3.8,<3.10"])
-    with pytest.raises(PluginUnfit) as caught:
-        moving.call("plugin-add", requirements=["part-4", "part-5"])
-    assert "part-5 cannot run here: it needs Python <3.10,>=3.8" in caught.value.summary
-    assert (moving.current.identity, moving.config.read_bytes(), len(moving.generations)) == (here, text, 2)
-    write_wheel(wheelhouse, "gadget", "3.0", metadata=["Requires-Python: <3.10"])
-    outcome = moving.call("upgrade")
-    assert any("gadget sits out: it needs Python <3.10" in said for said in outcome.obligations)
-    assert (states(moving)["gadget"], "gadget" in versions(moving)) == ("sits-out", False)
-    assert versions(moving)["gizmo"] == "2.0"
-    assert moving.call("install").status == "noop"
-    write_wheel(wheelhouse, "gadget", "4.0", requires=["sprocket"])
-    assert moving.call("plugin-update", names=["gadget"]).status == "ok"
-    assert (states(moving)["gadget"], versions(moving)["gadget"]) == ("runs", "4.0")
