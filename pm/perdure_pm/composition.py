@@ -33,6 +33,8 @@ class Operation:
     """The module below ops, and the function in it."""
     mutating: bool
     """Whether it leaves a receipt."""
+    frees: bool = False
+    """Whether it makes room, and so begins on a full disk too."""
 
     @property
     def function(self) -> Callable[[Context, Mapping[str, Any]], Outcome]:
@@ -61,7 +63,7 @@ OPERATIONS: dict[str, Operation] = {
     "plugin-update": Operation("plugins:update_plugins", mutating=True),
     "repair": Operation("repair:repair", mutating=True),
     "rollback": Operation("rollback:rollback", mutating=True),
-    "collect": Operation("collect:collect", mutating=True),
+    "collect": Operation("collect:collect", mutating=True, frees=True),
     "trial-judge": Operation("trial:judge_start", mutating=True),
     "upgrade": Operation("install:upgrade", mutating=True),
     "self-rebuild": Operation("self_rebuild:rebuild_self", mutating=True),

@@ -39,6 +39,7 @@ from perdure_pm.model.errors import (
     EXIT_USAGE,
     DeadlineExceeded,
     InternalFault,
+    NoSpace,
     OperationCancelled,
     OperationVetoed,
     PerdureError,
@@ -71,6 +72,10 @@ class Operation(Protocol):
     @property
     def mutating(self) -> bool:
         """Whether it may change the home, and so leaves a receipt."""
+
+    @property
+    def frees(self) -> bool:
+        """Whether it makes room, and so begins on a full disk too."""
 
 
 @dataclass(frozen=True)
@@ -340,7 +345,7 @@ class Server:
             return None, KeyError(f"unknown operation: {request.operation}")
         if operation.mutating:
             try:
-                self._open_receipt(request)
+                self._open_receipt(request, frees=operation.frees)
             except PerdureError as refusal:
                 return None, refusal
         outcome: Outcome | None = None
@@ -368,9 +373,16 @@ class Server:
             reason.__cause__ = fault
         return None, reason
 
-    def _open_receipt(self, request: Request) -> None:
+    def _open_receipt(self, request: Request, *, frees: bool) -> None:
         now = datetime.now(UTC)
-        closed = receipts.close_interrupted(self._filesystem, self._layout, now=now, still_runs=processes.still_runs)
+        closed: list[receipts.Receipt] = []
+        try:
+            closed = receipts.close_interrupted(
+                self._filesystem, self._layout, now=now, still_runs=processes.still_runs
+            )
+        except NoSpace:
+            if not frees:
+                raise  # the next operation with room closes them
         for receipt in closed:
             sys.stderr.write(f"{receipt.operation} of process {receipt.pid} was interrupted; its receipt says so now\n")
         self._receipt = receipts.open_receipt(
@@ -380,6 +392,7 @@ class Server:
             correlation=request.correlation,
             writer=receipts.Writer(*processes.identity()),
             now=now,
+            frees=frees,
         )
 
     @staticmethod

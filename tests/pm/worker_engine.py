@@ -42,6 +42,7 @@ class World:
 class Operation:
     function: Callable[[Any, Mapping[str, Any]], Outcome]
     mutating: bool = True
+    frees: bool = False
 
 
 def echo(world: World, arguments: Mapping[str, Any]) -> Outcome:

@@ -25,7 +25,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perdure_pm.model.errors import PerdureError
+from perdure_pm.model.errors import NoSpace, PerdureError
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.reading import read_regular
@@ -87,9 +87,19 @@ class Unreadable(NamedTuple):
 
 
 def open_receipt(
-    filesystem: Filesystem, layout: Layout, *, operation: str, correlation: str, writer: Writer, now: datetime
+    filesystem: Filesystem,
+    layout: Layout,
+    *,
+    operation: str,
+    correlation: str,
+    writer: Writer,
+    now: datetime,
+    frees: bool = False,
 ) -> Receipt:
     """Write a durable receipt that says `started`, before anything else is done, and return it.
+
+    With `frees` the operation makes room: then a full disk, which it is to help against, keeps its receipt from being
+    written until it has finished, and not the operation from beginning.
 
     Raises:
         HomeUnusable, NoSpace: it cannot be written; then the operation must not begin.
@@ -103,12 +113,13 @@ def open_receipt(
         boot_id=writer.boot_id,
         process_start=writer.process_start,
     )
-    filesystem.make_directories(layout.unfinished / Path(receipt.name).stem)
     try:
+        filesystem.make_directories(layout.unfinished / Path(receipt.name).stem)
         _write(filesystem, layout, receipt)
-    except PerdureError:
+    except PerdureError as fault:
         _remove_marker(filesystem, layout, receipt.name)
-        raise
+        if not (frees and isinstance(fault, NoSpace)):
+            raise
     return receipt
 
 

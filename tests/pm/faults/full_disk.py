@@ -18,6 +18,8 @@ from typing import Any
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.store.generations import list_unsealed
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.receipts import list_markers, load_all
+from tests.pm.bench import Launched
 from tests.pm.fake_host import Workshop, copy_home
 from tests.pm.faults.performing import (
     TASKS,
@@ -102,6 +104,27 @@ def attempt(workshop: Workshop, template: Layout, disk: Path, stage: str, left: 
     return told
 
 
+def collect(template: Layout, disk: Path, left: int) -> dict[str, Any]:
+    """Return what `collect` told and left on a disk with nothing free, where half a generation takes room."""
+    layout = copy_home(template, disk / "home")
+    half = layout.generation("99-abcdefabcdef")
+    half.mkdir()
+    (half / "large").write_bytes(b"\1" * (8 << 20))
+    fill(disk / "filler", left)
+    ended = Launched(layout.home)("collect", "--json")
+    found = {
+        "exit_code": ended.exit_code,
+        "err": ended.err,
+        "gone": not half.exists(),
+        "receipts": [receipt.status for receipt in load_all(layout)[0] if receipt.operation == "collect"],
+        "unfinished": list_markers(layout),
+    }
+    LocalFilesystem().remove_tree(disk / "filler")
+    require_starts(layout, what_runs(layout))
+    LocalFilesystem().remove_tree(layout.home)
+    return found
+
+
 def _tell(ended: Ended) -> dict[str, Any]:
     error = ended.error
     if error is None:
@@ -116,7 +139,10 @@ def _tell(ended: Ended) -> dict[str, Any]:
 
 
 def main(words: list[str]) -> None:
-    """Try every stage and every rest that is named: FOLDER UV LOCK TEMPLATE STAGE:LEFT and so on; -1 takes inodes."""
+    """Try every stage and every rest that is named: FOLDER UV LOCK TEMPLATE STAGE:LEFT and so on; -1 takes inodes.
+
+    The stage `collect` is a collection on a disk that is full already.
+    """
     folder, uv, lock, template, *cases = words
     workshop = Workshop(folder=Path(folder), uv=Path(uv), lock=Path(lock))
     disk = Path(folder) / "disk"
@@ -124,4 +150,8 @@ def main(words: list[str]) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m,nr_inodes={INODES}", "tmpfs", disk], check=True)
     for case in cases:
         stage, _, left = case.partition(":")
-        sys.stdout.write(json.dumps(attempt(workshop, Layout(Path(template)), disk, stage, int(left))) + "\n")
+        if stage == "collect":
+            told = collect(Layout(Path(template)), disk, int(left))
+        else:
+            told = attempt(workshop, Layout(Path(template)), disk, stage, int(left))
+        sys.stdout.write(json.dumps(told) + "\n")

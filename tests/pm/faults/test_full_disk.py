@@ -42,6 +42,14 @@ def test_a_disk_without_inodes_is_told_as_such(
         assert (case["next"]["exit_code"], case["added"]) == (0, True), case
 
 
+@pytest.mark.proves("faults-no-space")
+def test_what_makes_room_works_without_any(workshop: Workshop, templates: dict[str, Layout], checkout: Path) -> None:
+    """The command that frees space must not ask for some first; its receipt is whole once it has."""
+    for case in attempts(workshop, templates, checkout, ["collect:0", "collect:4096"]):
+        assert (case["exit_code"], case["gone"]) == (0, True), case
+        assert (case["receipts"], case["unfinished"]) == (["ok"], []), case
+
+
 def attempts(
     workshop: Workshop, templates: dict[str, Layout], checkout: Path, cases: list[str]
 ) -> list[dict[str, Any]]:
