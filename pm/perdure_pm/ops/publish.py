@@ -32,7 +32,7 @@ from typing import Any
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.admission import Admission
 from perdure_pm.model.config import HomeConfig
-from perdure_pm.model.errors import BuildFailed, ConfigChanged, LazyInstallRefused, NoSpace, PerdureError
+from perdure_pm.model.errors import BuildFailed, ConfigChanged, NoSpace, PerdureError
 from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.builds import name_what_to_allow, with_host_in_builds
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_commands, seal_candidate
@@ -51,6 +51,7 @@ from perdure_pm.ops.intent import (
     write_host,
     write_pending,
 )
+from perdure_pm.ops.lazy import require_asked
 from perdure_pm.ops.packages_of import resolved_versions
 from perdure_pm.ops.profiles import with_readable_profiles
 from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, tidy
@@ -179,11 +180,7 @@ def _publish_once(context: Context, change: Change, notices: tuple[str, ...]) ->
             return _answer_noop(context, intent, change, wanted, current, notices)
 
     # 4. Preflight: nothing was fetched so far, and nothing is where it may not be.
-    if context.lazy and not context.lazy_allowed:
-        raise LazyInstallRefused(
-            "an install is needed that nobody asked for, and lazy installs are off",
-            hint=f'"{layout.bin / "perdure-pm"}" install',
-        )
+    require_asked(context)
     require_space(context, current)
     uv = make_uv(context)
     interpreter = interpreter or choose_interpreter(layout, uv, reporter, context.environ, context.python)

@@ -10,6 +10,7 @@ pm-damaged-never-chosen: what was found damaged is unsealed, so that no rollback
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -27,16 +28,19 @@ from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, NoSpace, PerdureError
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, seal_candidate
 from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.doctor import REPAIR as DOCTORS_HINT
 from perdure_pm.ops.doctor import examine
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import build_release, make_uv
 from perdure_pm.ops.host_commands import follow_commands
+from perdure_pm.ops.intent import restore_lost
 from perdure_pm.ops.launchers import write_pm_launcher
+from perdure_pm.ops.lazy import require_asked
 from perdure_pm.ops.publish import publish
-from perdure_pm.ops.recovery import commit, recover, tidy
+from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, tidy
 from perdure_pm.ops.release import Release, digest_checkout, load_release
 from perdure_pm.ops.resolve import Resolution
-from perdure_pm.ops.runtime import find_interpreter, find_seed_problem, is_still
+from perdure_pm.ops.runtime import find_interpreter, find_seed_problem, find_uv_problem, is_still
 from perdure_pm.ops.selection import parse_selection
 from perdure_pm.ops.soundness import find_all_damage
 from perdure_pm.ops.sources import recorded_sources
@@ -53,12 +57,13 @@ from perdure_pm.store.generations import (
 )
 from perdure_pm.store.history import REPAIR, Selection, append_selection, load_history
 from perdure_pm.store.inventory import MISSING, Finding
-from perdure_pm.store.labels import load_labels
+from perdure_pm.store.labels import Labels, load_labels, save_labels
 from perdure_pm.store.pointer import list_profiles, load_pointer
 from perdure_pm.store.records import keep_record, list_kept_records, load_kept_record
+from perdure_pm.store.trial import load_trial
 
 RECORD = "record.json"
-SMALL = frozenset({"configuration-missing", "launcher-damaged", "trial-damaged", "uv-damaged"})
+SMALL = frozenset({"configuration-missing", "launcher-damaged", "uv-damaged"})
 """Codes of problems that are mended without building anything."""
 
 
@@ -82,14 +87,15 @@ def repair(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
 
     Raises:
         IntegrityFault: something that is needed is gone from the home and from where it came from; it is named.
+        LazyInstallRefused: something would have to be fetched or built that nobody asked for.
         NoSpace, NetworkUnreachable, ArtefactMissing, BuildFailed, HealthCheckFailed: nothing was selected.
     """
     layout = context.layout
     profiles = list_profiles(layout) or [context.profile]
     if context.dry_run:
-        return _plan(context, profiles)
+        return _plan(context)
     work = _Work()
-    small = _small_problems(context, profiles)
+    small = _small_problems(context)
     with exclusive(context, REPAIR):
         for name in profiles:
             work.notices += recover(replace(context, profile=name))
@@ -108,19 +114,21 @@ def repair(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
         with exclusive(context, REPAIR):
             _retire_others(context, work)
     data |= {"rebuilt": work.rebuilt, "selected": work.selected, "retired": work.retired, "restored": work.restored}
-    data["mended"] = sorted(small - _small_problems(context, profiles)) if small else []
+    data["mended"] = sorted(small - _small_problems(context)) if small else []
     changed = any(data.values())
     return Outcome(status="ok" if changed else "noop", data=data, obligations=tuple(dict.fromkeys(work.notices)))
 
 
-def _small_problems(context: Context, profiles: list[str]) -> set[str]:
+def _small_problems(context: Context) -> set[str]:
     """Return what is wrong beside generations, and is mended without building one."""
-    found = [problem for name in profiles for problem in examine(context.layout, name, deep=False)["problems"]]
-    return {problem["summary"] for problem in found if problem["code"] in SMALL}
+    problems = examine(context.layout, context.profile, deep=False)["problems"]
+    return {problem["summary"] for problem in problems if problem["code"] in SMALL}
 
 
-def _plan(context: Context, profiles: list[str]) -> Outcome:
-    found = [problem for name in profiles for problem in examine(context.layout, name, deep=True)["problems"]]
+def _plan(context: Context) -> Outcome:
+    """Return what a repair would mend; what only a person or another command can, doctor says."""
+    problems = examine(context.layout, context.profile, deep=True)["problems"]
+    found = [problem for problem in problems if problem["hint"] == DOCTORS_HINT]
     return Outcome(status="ok" if found else "noop", data={"dry_run": True, "problems": found})
 
 
@@ -131,7 +139,9 @@ def _repair_own(context: Context, work: _Work) -> None:
     if problem:
         work.notices.append(f"{problem}: python3 pm/bootstrap.py --home {context.layout.home} up, in a checkout")
         return
-    make_uv(context)
+    if find_uv_problem(context.layout, thorough=True):
+        require_asked(context)
+        make_uv(context)
 
 
 def _repair_profile(context: Context, work: _Work) -> None:
@@ -233,6 +243,7 @@ def _forget_damaged(uv: Uv, findings: list[Finding]) -> None:
 
 def _rebuild(context: Context, identity: str, record: dict[str, Any], findings: list[Finding], work: _Work) -> None:
     """Have a new generation of the record selected, and the damaged one out of the choice."""
+    require_asked(context)
     interpreter = _choose_interpreter(context, record)
     release = load_release(context.layout, str(record["host"]["release"])) or _rebuild_release(context, record)
     if interpreter is None or release is None:
@@ -267,6 +278,7 @@ def _rebuild(context: Context, identity: str, record: dict[str, Any], findings: 
         context.reporter.callback(
             "before_publish", {"profile": context.profile, "operation": "repair", "generation": new, "from": identity}
         )
+        _carry_trial(context, identity, new)
         context.reporter.committed()
         notices = _select(context, new, before=identity, operation=REPAIR)
     except NoSpace as fault:
@@ -275,7 +287,7 @@ def _rebuild(context: Context, identity: str, record: dict[str, Any], findings: 
     except BaseException:
         drop_candidate(context, new, None)
         raise
-    work.notices += notices
+    work.notices += (*notices, *tidy(lambda: _carry_labels(context, identity, new)))
     work.rebuilt.append({"profile": context.profile, "generation": new, "from": identity})
     _retire(context, identity, work)
     context.reporter.callback("published", {"profile": context.profile, "generation": new, "from": identity})
@@ -291,11 +303,35 @@ def _select(context: Context, identity: str, *, before: str | None, operation: s
     return (
         *notices,
         *tidy(
+            lambda: settle_trial(context),
             lambda: append_selection(filesystem, layout, context.profile, line),
             lambda: keep_record(filesystem, layout, identity),
+            lambda: restore_lost(context, generation.record),
             lambda: follow_commands(context, generation),
         ),
     )
+
+
+def _carry_trial(context: Context, damaged: str, rebuilt: str) -> None:
+    """Have the rebuilt generation on trial where the damaged one was: to be mended is not to be confirmed."""
+    running = None
+    with contextlib.suppress(IntegrityFault):
+        running = load_trial(context.layout, context.profile)
+    if running is not None and running.generation == damaged:
+        start_trial(context, replace(running, generation=rebuilt, starts=0, replaced=None))
+
+
+def _carry_labels(context: Context, damaged: str, rebuilt: str) -> None:
+    """Have the rebuilt generation pinned and named as the damaged one was: it is the same."""
+    layout = context.layout
+    try:
+        labels = load_labels(layout)
+    except IntegrityFault:
+        return  # doctor names it
+    if damaged in labels.held:
+        pinned = frozenset(rebuilt if name == damaged else name for name in labels.pinned)
+        named = {label: rebuilt if name == damaged else name for label, name in labels.named.items()}
+        save_labels(context.filesystem, layout, Labels(pinned, named))
 
 
 def _choose_interpreter(context: Context, record: Mapping[str, Any]) -> Interpreter | None:

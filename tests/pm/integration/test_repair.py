@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from perdure_pm.model.errors import IntegrityFault
+from perdure_pm.model.errors import IntegrityFault, LazyInstallRefused
 from perdure_pm.model.network import Network
 from perdure_pm.ops.doctor import examine
 from perdure_pm.store.generations import list_unsealed, load_files
 from perdure_pm.store.inventory import find_site_packages
+from perdure_pm.store.labels import load_labels
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.trial import load_trial
 from tests.pm.bench import Bench
 from tests.pm.fake_host import STUBS
 
@@ -395,3 +397,78 @@ def test_a_record_is_written_again_from_its_copy_and_nothing_is_built(bench: Ben
     assert (problems(bench.layout), bench.current.identity) == ([], second)
     bench.call("rollback")
     assert bench.current.identity == first
+
+
+@pytest.mark.proves("repair-lazy-refused")
+def test_a_repair_that_nobody_asked_for_is_lazy(bench: Bench) -> None:
+    """An automatic repair builds nothing where lazy installs are off; what is sound is left alone all the same."""
+    bench.add("gadget")
+    unasked = bench.context(lazy=True, lazy_allowed=False)
+    assert bench.call("repair", unasked).status == "noop"
+    flip(packages(bench) / "gadget" / "__init__.py", 3)
+    before = bench.current.identity
+    with pytest.raises(LazyInstallRefused):
+        bench.call("repair", unasked)
+    assert (bench.current.identity, list_unsealed(bench.layout)) == (before, [])
+    assert bench.call("repair", bench.context(lazy=True)).status == "ok"
+    assert problems(bench.layout) == []
+
+
+@pytest.mark.proves("repair-keeps-trial")
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_what_was_on_trial_is_on_trial_after_it_was_mended(confirmed: bool, bench: Bench) -> None:
+    """To be mended is not to be confirmed: the deadline is what it was, and so is the way back."""
+    first = bench.current.identity
+    bench.call("plugin-add", requirements=["gadget"], confirm_within=600)
+    before = load_trial(bench.layout, "default")
+    assert before is not None
+    flip(packages(bench) / "gadget" / "__init__.py", 3)
+    bench.call("repair")
+    after = load_trial(bench.layout, "default")
+    assert after is not None
+    assert (after.generation, after.previous, after.deadline) == (bench.current.identity, first, before.deadline)
+    if confirmed:
+        bench.call("confirm")
+        assert load_trial(bench.layout, "default") is None
+        return
+    bench.pass_time(seconds=601)
+    bench.call("trial-judge")
+    assert bench.current.identity == first
+    assert load_trial(bench.layout, "default") is None
+
+
+@pytest.mark.proves("repair-keeps-labels")
+def test_pins_and_labels_go_with_what_was_rebuilt(bench: Bench) -> None:
+    bench.add("gadget")
+    bench.call("pin")
+    bench.call("label", name="good")
+    flip(packages(bench) / "gadget" / "__init__.py", 3)
+    outcome = bench.call("repair")
+    labels = load_labels(bench.layout)
+    assert dict(labels.named) == {"good": bench.current.identity}
+    assert set(labels.pinned) == {bench.current.identity}
+    assert not any("pinned" in said for said in outcome.obligations)
+
+
+@pytest.mark.proves("doctor-names-it")
+def test_a_dry_run_names_what_a_repair_would_mend_and_nothing_else(bench: Bench) -> None:
+    bench.add("gadget")
+    bench.layout.config.write_text("host: [\n")
+    dry = bench.context(dry_run=True)
+    found = [problem["code"] for problem in bench.call("repair", dry).data["problems"] if problem["code"] not in STUBS]
+    assert found == []
+    flip(packages(bench) / "gadget" / "__init__.py", 3)
+    before = bench.current.identity
+    found = [problem["code"] for problem in bench.call("repair", dry).data["problems"] if problem["code"] not in STUBS]
+    assert (found, bench.current.identity) == (["generation-damaged"], before)
+
+
+@pytest.mark.proves("repair-mends-it")
+def test_where_pointer_and_configuration_are_gone_one_repair_mends_both(bench: Bench) -> None:
+    bench.add("gadget")
+    bench.layout.pointer("default").unlink()
+    bench.layout.config.unlink()
+    bench.config.unlink()
+    bench.call("repair")
+    assert problems(bench.layout) == []
+    assert "gadget" in bench.config.read_text()
