@@ -71,7 +71,7 @@ def write_error(session: Session, error: PerdureError, exit_code: int | None = N
     lines = [f"error: {error.summary}"]
     faults = error.context.get("faults")
     if isinstance(faults, (list, tuple)) and len(faults) > 1:
-        lines += [f"  {fault}" for fault in faults]
+        lines += [f"  {fault}" for fault in faults if str(fault) not in error.summary]
     told_lines = error.context.get("lines")
     if isinstance(told_lines, (list, tuple)):
         lines += [f"  {true_hint(str(line), session)}" for line in told_lines]

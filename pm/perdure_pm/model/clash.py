@@ -90,7 +90,7 @@ class Clash:
     def hint(self) -> str | None:
         """Return the best way out that was tried, as something to do."""
         way = next((way for way in self.ways if way.fits and not way.doubtful), None)
-        return None if way is None else way.command or way.what
+        return None if way is None else way.command or way.what.replace("leaving out", "leave out", 1)
 
     def to_json(self) -> dict[str, object]:
         return {

@@ -127,10 +127,34 @@ class _Inquiry:
         clash, smallest = find_smallest(self.requirements, fits, suspects)
         alone: dict[str, Locked] = {}
         for text in clash:  # whatever it costs: one that does not exist clashes with nothing
-            alone[text] = self._locked((text,), bind=False, needed=True)
+            alone[text] = self._alone(text)
         return self._describe(clash, alone, smallest=smallest, with_ways=with_ways)
 
     # what is tried
+
+    def _alone(self, text: str) -> Locked:
+        """Return what a plugin resolves to without the host.
+
+        A host that was built here is on no index, and so is not found by a plugin alone. Where that is what is missing,
+        and in another version than the host's, the need for it is all that there is to know.
+
+        Raises:
+            PerdureError: something else is missing: that is no clash.
+        """
+        try:
+            return self._locked((text,), bind=False, needed=True)
+        except PerdureError as error:
+            own = {wheel.distribution: wheel.version for wheel in self.ground.release.wheels}
+            told = parse_needs(said_by_uv(error)).items() if is_unsolvable(error) else ()
+            unmet = [pair for pair, wanted in told if pair[1] in own and not _admits(wanted, own[pair[1]])]
+            if not unmet:
+                raise
+            who, what = unmet[0]
+            name = requirement_name(text)
+            version = self.ground.sources[text].version if text in self.ground.sources else ""
+            packages = [{"name": name, "version": version, "dependencies": [{"name": what if who == name else who}]}]
+            packages += [] if who == name else [{"name": who, "dependencies": [{"name": what}]}]
+            return Locked({"package": packages})
 
     def _locked(
         self,

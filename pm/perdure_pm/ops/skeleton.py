@@ -40,6 +40,8 @@ def write_plugin(layout: Layout, profile: str, place: str, *, dry_run: bool) -> 
         UsageFault: the name cannot be a plugin's, is taken, or the directory is there already.
         HomeUnusable, NoSpace: it cannot be written.
     """
+    if not place.strip():
+        raise UsageFault("the name of a new plugin is empty", hint="perdure-pm plugin new NAME")
     folder = Path(os.path.abspath(os.path.expanduser(place)))
     name = normalise_distribution(folder.name)
     _require_own_app(layout, profile)

@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from packaging.tags import compatible_tags, cpython_tags
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from perdure_pm.adapters import archives
@@ -248,7 +250,7 @@ def ensure_snapshot(
     filesystem.make_directories(building)
     try:
         if source.kind == "wheel":
-            wheel, manifest = _copy_wheel(source, building), None
+            wheel, manifest = _copy_wheel(source, building, interpreter), None
         else:
             wheel, manifest = _build(context, uv, seen, interpreter, building, builds)
         return _keep(context, seen, building, wheel, manifest)
@@ -302,12 +304,30 @@ def _keep(context: Context, seen: Seen, building: Path, wheel: Path, manifest: M
     return snapshot
 
 
-def _copy_wheel(source: Source, building: Path) -> Path:
+def _copy_wheel(source: Source, building: Path, interpreter: Interpreter) -> Path:
     path = Path(source.path or "")
     _check(source, path)
+    _require_for_here(source, path, interpreter)
     target = building / path.name
     target.write_bytes(path.read_bytes())
     return target
+
+
+def _require_for_here(source: Source, wheel: Path, interpreter: Interpreter) -> None:
+    """Refuse a wheel that is for another machine or another Python: no setting makes it one for this."""
+    try:
+        _, version, _, tags = parse_wheel_filename(wheel.name)
+    except InvalidWheelFilename:
+        return  # its metadata are asked for its name, and say what is wrong
+    here = interpreter.release
+    fitting = {*cpython_tags(here), *compatible_tags(here, f"cp{here[0]}{here[1]}")}
+    if tags.isdisjoint(fitting):
+        raise SourceUnusable(
+            f"{source.name} {version} has no wheel for this machine in {wheel}: that one is for "
+            f"{', '.join(sorted(map(str, tags)))}, and this is Python {here[0]}.{here[1]} on {target_name()}",
+            hint="name a wheel for this machine, or an sdist, which is built here",
+            context={"path": str(wheel), "tags": sorted(map(str, tags))},
+        )
 
 
 def _check(source: Source, archive: Path) -> None:

@@ -71,6 +71,12 @@ def test_names_that_cannot_be(layout: Layout, tmp_path: Path, name: str, said: s
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.parametrize("place", ["", "  "])
+def test_an_empty_name_is_told_as_that(layout: Layout, place: str) -> None:
+    with pytest.raises(UsageFault, match="is empty"):
+        write_plugin(layout, "default", place, dry_run=False)
+
+
 @pytest.mark.parametrize("there", ["directory", "file", "link"])
 def test_what_is_there_stays(layout: Layout, tmp_path: Path, there: str) -> None:
     path = tmp_path / "mine"
