@@ -24,7 +24,6 @@ from typing import Any
 from perdure_pm.adapters.interpreter import interpreter_from_json
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.choice import Choice
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import DeadlineExceeded, HealthCheckFailed, IntegrityFault, UsageFault
 from perdure_pm.model.requirement import parse_source, requirement_name
@@ -39,8 +38,8 @@ from perdure_pm.ops.host import make_uv
 from perdure_pm.ops.recovery import recover
 from perdure_pm.ops.release import Release, load_release
 from perdure_pm.ops.resolve import Resolution
-from perdure_pm.ops.selection import parse_selection
-from perdure_pm.ops.snapshots import Seen, Snapshot, find_recorded, load_snapshot
+from perdure_pm.ops.snapshots import find_recorded, load_snapshot
+from perdure_pm.ops.sources import want_recorded
 from perdure_pm.ops.space import require_space
 from perdure_pm.ops.trials import Locked
 from perdure_pm.ops.verify import verify
@@ -174,7 +173,8 @@ class _Bench:
         context, layout = self.context, self.context.layout
         names = ", ".join(requirement_name(entry) for entry in entries)
         context.reporter.progress("bisect", f"trying {names or 'no plugin'}")
-        wanted = self._want(entries)
+        python = interpreter_from_json(self.current.record["interpreter"])
+        wanted = want_recorded(layout, self.release, self.current.record, python, entries)
         identity = f"{next_number(layout)}-{wanted.digest()[:12]}"
         try:
             resolution = Resolution(requirements=self._requirements(entries), lock=str(self.current.record["lock"]))
@@ -228,22 +228,6 @@ class _Bench:
                 context={"output": (ended.stdout + ended.stderr)[-2000:]},
             )
         return None if ended.returncode == 0 else f"exit code {ended.returncode}\n{ended.stdout}{ended.stderr}"
-
-    def _want(self, entries: tuple[str, ...]) -> Wanted:
-        layout = self.context.layout
-        recorded = find_recorded(self.current.record)
-        selection = parse_selection(self.release, entries)
-        seen = [Seen(source=source, digest=recorded[source.entry]) for source in selection.sources]
-        snapshots = [load_snapshot(layout, item.digest, item.source) for item in seen]
-        return Wanted(
-            release=self.release,
-            extras=(),
-            selection=selection,
-            interpreter=interpreter_from_json(self.current.record["interpreter"]),
-            choice=Choice(plugins=entries),
-            seen=tuple(seen),
-            snapshots=tuple(snapshot for snapshot in snapshots if isinstance(snapshot, Snapshot)),
-        )
 
     def _requirements(self, entries: tuple[str, ...]) -> str:
         """Return what the generation was installed from, without what only the other plugins brought."""

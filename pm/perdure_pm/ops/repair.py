@@ -23,7 +23,6 @@ from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, 
 from perdure_pm.adapters.leases import find_users, is_leased
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.admission import Admission
-from perdure_pm.model.choice import Choice
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, NoSpace, PerdureError
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, seal_candidate
@@ -41,12 +40,11 @@ from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, 
 from perdure_pm.ops.release import Release, digest_checkout, load_release
 from perdure_pm.ops.resolve import Resolution
 from perdure_pm.ops.runtime import find_interpreter, find_seed_problem, find_uv_problem, is_still
-from perdure_pm.ops.selection import parse_selection
 from perdure_pm.ops.soundness import find_all_damage
-from perdure_pm.ops.sources import recorded_sources
+from perdure_pm.ops.sources import want_recorded
 from perdure_pm.ops.space import explain_space, require_space
 from perdure_pm.ops.verify import verify
-from perdure_pm.ops.wanted import Change, Wanted
+from perdure_pm.ops.wanted import Change
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import (
     DAMAGED_RECORD,
@@ -253,17 +251,7 @@ def _rebuild(context: Context, identity: str, record: dict[str, Any], findings: 
         return
     config = _load_config(context, work)
     require_space(context, current_generation(context.layout, context.profile))
-    selection = parse_selection(release, record.get("selection", ()))
-    seen, snapshots = recorded_sources(context.layout, selection, record)
-    wanted = Wanted(
-        release=release,
-        extras=tuple(record["inputs"].get("extras", ())),
-        selection=selection,
-        interpreter=interpreter,
-        choice=Choice(plugins=selection.entries),
-        seen=seen,
-        snapshots=snapshots,
-    )
+    wanted = want_recorded(context.layout, release, record, interpreter)
     commands = list(record["host"]["commands"])
     resolution = Resolution(requirements=record["requirements"], lock=str(record.get("lock", "")))
     new = f"{next_number(context.layout)}-{wanted.digest()[:12]}"

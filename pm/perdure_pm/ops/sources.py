@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.choice import SitOut
+from perdure_pm.model.choice import Choice, SitOut
 from perdure_pm.model.errors import IntegrityFault, ManifestInvalid, SourceUnusable
 from perdure_pm.model.fit import Misfit, Surroundings, find_misfits, find_python_misfit
 from perdure_pm.model.manifest import Manifest, manifest_from_json
@@ -24,8 +25,9 @@ from perdure_pm.model.source import Source
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.host import make_uv
 from perdure_pm.ops.intent import Intent, load_intent
+from perdure_pm.ops.release import Release
 from perdure_pm.ops.runtime import choose_interpreter
-from perdure_pm.ops.selection import Selection
+from perdure_pm.ops.selection import Selection, parse_selection
 from perdure_pm.ops.sitting_out import UnfitFound, circumstances, refuse_misfit
 from perdure_pm.ops.snapshots import Seen, Snapshot, ensure_snapshot, find_recorded, load_snapshot, look
 from perdure_pm.ops.wanted import Wanted, find_base, leave_out
@@ -158,14 +160,42 @@ def surroundings(wanted: Wanted) -> Surroundings:
     )
 
 
-def recorded_sources(
-    layout: Layout, selection: Selection, record: Mapping[str, Any]
-) -> tuple[tuple[Seen, ...], tuple[Snapshot, ...]]:
-    """Return the sources of a generation as its record has them, and their snapshots; where they lie now is not asked.
+def want_recorded(
+    layout: Layout,
+    release: Release,
+    record: Mapping[str, Any],
+    interpreter: Interpreter,
+    entries: Sequence[str] | None = None,
+) -> Wanted:
+    """Return what a generation was built for, as its record has it: neither configuration nor any place is asked.
+
+    Args:
+        layout: the home.
+        release: the one that the record names.
+        record: the generation's.
+        interpreter: what it is to be built on.
+        entries: those of its plugins that are wanted; by default all of them.
 
     Raises:
         IntegrityFault: the store has a snapshot no more, or not as it was; it is named, and no plugin is left out.
     """
+    selection = parse_selection(release, record.get("selection", ()) if entries is None else entries)
+    seen, snapshots = _recorded_sources(layout, selection, record)
+    return Wanted(
+        release=release,
+        extras=tuple(record["inputs"].get("extras", ())),
+        selection=selection,
+        interpreter=interpreter,
+        choice=Choice(plugins=selection.entries),
+        seen=seen,
+        snapshots=snapshots,
+    )
+
+
+def _recorded_sources(
+    layout: Layout, selection: Selection, record: Mapping[str, Any]
+) -> tuple[tuple[Seen, ...], tuple[Snapshot, ...]]:
+    """Return the sources of a generation as its record has them, and their snapshots."""
     digests, manifests = find_recorded(record), record.get("manifests", {})
     seen, snapshots = [], []
     for source in selection.sources:
