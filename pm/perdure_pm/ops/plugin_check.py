@@ -9,7 +9,6 @@ Keeps: check-changes-nothing, check-names-every-finding.
 
 from __future__ import annotations
 
-import csv
 import json
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +54,7 @@ from perdure_pm.ops.typed_sources import find_entry
 from perdure_pm.ops.verify import verify
 from perdure_pm.ops.wanted import Wanted, find_base
 from perdure_pm.store.generations import Generation, current_generation, next_number
-from perdure_pm.store.inventory import find_site_packages, hash_file
+from perdure_pm.store.inventory import find_owners, find_site_packages, hash_file
 from perdure_pm.store.layout import environment_python
 
 TARGETS: Mapping[str, tuple[str, str, str, str]] = {
@@ -306,27 +305,18 @@ def _check_files(current: Generation | None, snapshot: Snapshot) -> _Check:
     if current is None:
         check.skipped = "nothing is installed that they could collide with"
         return check
-    owners = _owners(find_site_packages(current.environment))
+    site = find_site_packages(current.environment)
+    prefix = site.relative_to(current.environment).as_posix()
+    owners = find_owners(current.environment)
     members = 0
     for path, digest in _members(snapshot.wheel):
         members += 1
-        owner, installed = owners.get(path, ("", Path()))
-        if owner and owner != snapshot.name and hash_file(installed) != digest:
+        owner = normalise_distribution(owners.get(f"{prefix}/{path}", "").partition("-")[0])
+        installed = site / path
+        if owner not in {"", snapshot.name} and installed.is_file() and hash_file(installed) != digest:
             check.found.append(f"{path} is a file of {owner}, too, with other contents")
     check.about = f"{members} files, none of which another distribution has"
     return check
-
-
-def _owners(site: Path) -> dict[str, tuple[str, Path]]:
-    """Return the distribution that owns each file below site-packages."""
-    found: dict[str, tuple[str, Path]] = {}
-    for info in site.glob("*.dist-info"):
-        name = normalise_distribution(info.name.partition("-")[0])
-        with (info / "RECORD").open(encoding="utf-8", newline="") as file:
-            for row in csv.reader(file):
-                if row and not row[0].startswith((info.name, "..")) and (site / row[0]).is_file():
-                    found[row[0]] = (name, site / row[0])
-    return found
 
 
 def _members(wheel: Wheel) -> Iterator[tuple[str, str]]:
