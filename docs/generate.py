@@ -42,6 +42,7 @@ def pm_blocks() -> list[Block]:
         Block("errors.md", "pm-exit-codes", lambda: exit_codes("perdure_pm.model.errors")),
         Block("errors.md", "pm-errors", lambda: errors("perdure_pm.model.errors")),
         Block("environment.md", "pm-settings", settings),
+        Block("plugin-yaml.md", "pm-manifest-fields", manifest_fields),
         Block("command-line.md", "pm-commands", lambda: commands("perdure_pm.cli.entry", "root", PM_COMMAND)),
     ]
 
@@ -96,6 +97,13 @@ def settings() -> str:
         key = f"`{setting.config_key}`" if setting.config_key else ""
         rows.append([f"`{setting.variable}`", flag, key, setting.scope, setting.meaning])
     return _table(["variable", "flag", "config.yaml", "commands", "meaning"], rows)
+
+
+def manifest_fields() -> str:
+    """Return the table of the fields of a plugin.yaml."""
+    module = importlib.import_module("perdure_pm.model.manifest")
+    rows = [[f"`{name}`", module.KINDS[kind], meaning] for name, (kind, meaning) in module.FIELDS.items()]
+    return _table(["field", "kind", "meaning"], rows)
 
 
 def commands(module: str, name: str, program: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from packaging.markers import InvalidMarker, Marker
@@ -35,23 +35,51 @@ _GROUP = re.compile(r"\w+(\.\w+)*")
 _CAPABILITY = re.compile(r"[a-z][a-z0-9]*([.:-][a-z0-9]+)*")
 
 FIELDS: Mapping[str, tuple[str, str]] = {
-    "manifest": ("form", "the form of this file; always 1"),
-    "name": ("name", "the distribution's name; must be what it is installed as"),
-    "version": ("version", "the plugin's version"),
-    "entry": ("entry", "module:attribute of what the host loads; for another host's group also a module alone"),
-    "group": ("group", "the entry-point group of `entry`; needed where the host is not Perdure's own app"),
+    "manifest": ("form", "the form of this file"),
+    "name": ("name", "the distribution's name, as it is installed"),
+    "version": ("version", "the plugin's version; a number must stand in quotes"),
+    "entry": ("entry", "what the host loads; in another host's `group` also a module alone"),
+    "group": (
+        "group",
+        (
+            "the entry-point group of `entry`; by default `perdure`, which our own app reads. Another host's plugin "
+            "needs it: `group: datasette`"
+        ),
+    ),
     "requires-host": ("versions", "the versions of the host that it works with"),
     "api": ("number", "the generation of the plugin API that it is written for"),
     "requires-python": ("versions", "the versions of Python that it works with"),
-    "dependencies": ("requirements", "what it needs, as requirements"),
-    "platforms": ("markers", "where it works, as markers; one that holds is enough"),
-    "runtime": ("runtime", "in-process, isolated or external"),
-    "external": ("external", "command and check of a plugin with runtime external, each a list of words"),
-    "requires-plugins": ("requirements", "other plugins that it needs, as requirements"),
-    "settings": ("schema", "a JSON Schema of the settings that it takes"),
+    "dependencies": ("requirements", "what is installed with it"),
+    "platforms": ("markers", "where it works; one that holds is enough"),
+    "runtime": ("runtime", "where it runs; `isolated` is refused: it is not there yet"),
+    "external": (
+        "external",
+        (
+            "of `runtime: external`: a program of its own. Its files are never copied, resolved or changed; a command "
+            "with a `/` counts from its directory"
+        ),
+    ),
+    "requires-plugins": ("requirements", "other plugins of the profile that it needs"),
+    "settings": ("schema", "checked as a schema (draft 2020-12, references to itself only)"),
     "capabilities": ("capabilities", "what of the host it uses"),
 }
 """Each field → its kind and its meaning."""
+KINDS: Mapping[str, str] = {
+    "form": "1",
+    "name": "text",
+    "version": "text",
+    "entry": "`module:attribute`",
+    "group": "text",
+    "versions": "versions, as in `>=1,<2`",
+    "number": "whole number",
+    "requirements": "list of requirements",
+    "markers": "list of markers",
+    "runtime": "`in-process`, `isolated`, `external`",
+    "external": "`command`, `check`: lists of words",
+    "schema": "JSON Schema of an object",
+    "capabilities": "list of words",
+}
+"""Each kind in words; the reference page has its table from here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,9 +410,3 @@ def _text(value: object) -> str | None:
 
 def _texts(value: object) -> tuple[str, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else ()
-
-
-def field_meanings() -> Iterator[tuple[str, str]]:
-    """Yield each field and its meaning, for the reference page."""
-    for name, (_, meaning) in FIELDS.items():
-        yield name, meaning
