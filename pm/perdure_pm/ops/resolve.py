@@ -45,8 +45,8 @@ from perdure_pm.ops.screening import (
     refuse_fresh,
     spared_exceptions,
 )
-from perdure_pm.ops.snapshots import read_metadata
 from perdure_pm.ops.trials import Ground, Locked, is_unsolvable, pinned_versions
+from perdure_pm.ops.wheel_file import read_metadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Snapshots: a plugin that is not from an index, copied into the store and built to a wheel once for each digest.
 
 Owns: the digest of a source as it is now, the copy, its wheel, and reading a snapshot back with distrust. Does not own:
-which sources a profile lists (selection), what of a tree counts (adapters.trees), what a directory is (plugin_project),
-installing (build).
+which sources a profile lists (selection), what a wheel says of itself (wheel_file), what of a tree counts
+(adapters.trees), what a directory is (plugin_project), installing (build).
 
 A snapshot lies at ``store/plugins/<digest>`` and is sealed like a release: everything a generation needs of the plugin
 is in it, so the directory, the file or the repository may go. Nothing ever runs from where people edit it. Keeps:
@@ -14,15 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from packaging.tags import compatible_tags, cpython_tags
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-from packaging.version import InvalidVersion, Version
 
 from perdure_pm.adapters import archives
 from perdure_pm.adapters.git import Git
@@ -38,6 +33,7 @@ from perdure_pm.ops.context import Context
 from perdure_pm.ops.generated_wheel import write_generated_wheel
 from perdure_pm.ops.manifests import read_wheel_manifest
 from perdure_pm.ops.plugin_project import PluginProject, complete_pyproject, is_versions, read_plugin_project
+from perdure_pm.ops.wheel_file import read_metadata, require_for_here
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
 
@@ -307,27 +303,10 @@ def _keep(context: Context, seen: Seen, building: Path, wheel: Path, manifest: M
 def _copy_wheel(source: Source, building: Path, interpreter: Interpreter) -> Path:
     path = Path(source.path or "")
     _check(source, path)
-    _require_for_here(source, path, interpreter)
+    require_for_here(source, path, interpreter)
     target = building / path.name
     target.write_bytes(path.read_bytes())
     return target
-
-
-def _require_for_here(source: Source, wheel: Path, interpreter: Interpreter) -> None:
-    """Refuse a wheel that is for another machine or another Python: no setting makes it one for this."""
-    try:
-        _, version, _, tags = parse_wheel_filename(wheel.name)
-    except InvalidWheelFilename:
-        return  # its metadata are asked for its name, and say what is wrong
-    here = interpreter.release
-    fitting = {*cpython_tags(here), *compatible_tags(here, f"cp{here[0]}{here[1]}")}
-    if tags.isdisjoint(fitting):
-        raise SourceUnusable(
-            f"{source.name} {version} has no wheel for this machine in {wheel}: that one is for "
-            f"{', '.join(sorted(map(str, tags)))}, and this is Python {here[0]}.{here[1]} on {target_name()}",
-            hint="name a wheel for this machine, or an sdist, which is built here",
-            context={"path": str(wheel), "tags": sorted(map(str, tags))},
-        )
 
 
 def _check(source: Source, archive: Path) -> None:
@@ -461,51 +440,3 @@ def _require_in_process(project: PluginProject) -> None:
             hint="have it run in the host's process: runtime: in-process",
             context={"plugin": project.name},
         )
-
-
-def read_metadata(wheel: Path) -> dict[str, Any]:
-    """Return the name, the requirements and the wanted Python of a wheel.
-
-    Raises:
-        SourceUnusable: it is no wheel.
-    """
-    from email.parser import HeaderParser  # 5 ms that only a new snapshot takes
-
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            found = [
-                name for name in archive.namelist() if name.count("/") == 1 and name.endswith(".dist-info/METADATA")
-            ]
-            headers = HeaderParser().parsestr(archive.read(found[0]).decode("utf-8"))
-        name, version, *_ = wheel.name.split("-")[:2]
-    except (OSError, ValueError, IndexError, KeyError, zipfile.BadZipFile) as error:
-        raise SourceUnusable(
-            f"{wheel.name} is no wheel: {str(error) or 'it has no metadata'}",
-            hint="name a wheel as its build made it, name and all",
-            context={"path": str(wheel)},
-        ) from error
-    if normalise_distribution(headers["Name"] or "") != normalise_distribution(name):
-        raise SourceUnusable(
-            f"{wheel.name} holds {headers['Name']}, which is not what its name says",
-            hint="name a wheel as its build made it, name and all",
-            context={"path": str(wheel)},
-        )
-    if not _is_same_version(headers["Version"] or "", version):
-        raise SourceUnusable(
-            f"{wheel.name} holds version {headers['Version']} of {headers['Name']}, which is not what its name says",
-            hint="name a wheel as its build made it, name and all",
-            context={"path": str(wheel)},
-        )
-    return {
-        "name": headers["Name"],
-        "requires": headers.get_all("Requires-Dist") or [],
-        "requires_python": headers["Requires-Python"],
-    }
-
-
-def _is_same_version(said: str, named: str) -> bool:
-    """Return whether a wheel's metadata and its file's name say the same version, where both can be read."""
-    try:
-        return Version(said) == Version(named.replace("_", "-"))
-    except InvalidVersion:
-        return said.replace("-", "_") == named

@@ -27,7 +27,8 @@ from perdure_pm.model.source import (
 )
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.plugin_project import read_plugin_project
-from perdure_pm.ops.snapshots import fetch_tree, make_git, read_metadata
+from perdure_pm.ops.snapshots import fetch_tree, make_git
+from perdure_pm.ops.wheel_file import read_metadata
 
 _NAMED = re.compile(r"\s*(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[(?P<extras>[^\]]*)\])?\s*@\s*(?P<place>.+?)\s*")
 

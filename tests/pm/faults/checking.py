@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.adapters.leases import find_users, is_leased
 from perdure_pm.model.errors import UsageFault
+from perdure_pm.store.generations import list_unsealed
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer
 from perdure_pm.store.trial import load_trial
@@ -31,6 +33,7 @@ from tests.pm.faults.performing import (
     texts,
     what_runs,
 )
+from tests.pm.polling import wait_until
 
 AGAIN, COLLECTED, BACK = "again", "collect", "rollback"
 FOLLOWING = (AGAIN, COLLECTED, BACK)
@@ -125,11 +128,21 @@ def check(
         assert require_starts(layout, selected).err != "no launcher"
     require_readable(layout)
 
+    # What a killed worker had started may write on for a moment, and what a process uses is not collected.
+    wait_until(lambda: is_unused(layout), "nothing runs from what was never finished")
     perform(workshop, layout, COLLECT, filesystem).succeeded()
     perform(workshop, layout, COLLECT, filesystem).succeeded()
     assert what_runs(layout) == selected
     require_clean(layout)
     return found
+
+
+def is_unused(layout: Layout) -> bool:
+    """Return whether no process uses a generation that was never sealed."""
+    unsealed = list_unsealed(layout)
+    return find_users(layout).keys().isdisjoint(unsealed) and not any(
+        is_leased(layout.generation(name)) for name in unsealed
+    )
 
 
 def is_on_trial(layout: Layout) -> bool:
