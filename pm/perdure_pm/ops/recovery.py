@@ -18,11 +18,11 @@ from perdure_pm.ops.context import Context
 from perdure_pm.ops.host_commands import follow_commands
 from perdure_pm.ops.intent import finish_pending, restore_lost
 from perdure_pm.store.generations import current_generation
-from perdure_pm.store.history import Selection, append_selection, load_history
+from perdure_pm.store.history import TRIAL_FAILED, Selection, append_selection, load_history
 from perdure_pm.store.pointer import load_pointer, save_pointer
 from perdure_pm.store.records import keep_record
 from perdure_pm.store.trial import FORMAT as TRIAL_FORMAT
-from perdure_pm.store.trial import Trial, clear_trial, load_trial, put_on_top, save_trial
+from perdure_pm.store.trial import Trial, clear_trial, find_ways_back, load_trial, put_on_top, save_trial
 
 UNRECORDED = "unrecorded"
 """The operation in a line of the history that a crash kept from being written, and that the next operation wrote."""
@@ -123,8 +123,21 @@ def _mend_history(context: Context) -> None:
     if selected is not None:
         keep_record(context.filesystem, context.layout, selected)
     if selected is not None and selected != last:
-        line = Selection(at=context.clock(), generation=selected, before=last, operation=UNRECORDED)
+        operation = TRIAL_FAILED if _was_rejected(context, last, selected) else UNRECORDED
+        line = Selection(at=context.clock(), generation=selected, before=last, operation=operation)
         append_selection(context.filesystem, context.layout, context.profile, line)
+
+
+def _was_rejected(context: Context, last: str | None, selected: str) -> bool:
+    """Return whether the pointer went back from what was on trial, as the trial's file says that was not tidied yet.
+
+    A person who went back by hand in that moment did not keep it either.
+    """
+    try:
+        trial = load_trial(context.layout, context.profile)
+    except IntegrityFault:
+        return False
+    return trial is not None and trial.generation == last and selected in find_ways_back(trial)
 
 
 def _selected(context: Context) -> str | None:

@@ -74,13 +74,18 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
         choice=None if choice is None else (choice.plugins, choice.disabled),
     )
     said = tidy(
-        lambda: settle_trial(context),
-        lambda: append_selection(context.filesystem, layout, context.profile, selection),
+        lambda: _write_down(context, selection),
         lambda: follow_commands(context, target),
         lambda: finish_pending(context),
     )
     context.reporter.callback("rolled_back", {"profile": context.profile, **data})
     return Outcome(status="ok", data=data, obligations=(*notices, *said))
+
+
+def _write_down(context: Context, selection: Selection) -> tuple[str, ...]:
+    """Have the history say what was selected, and only then the trial settled: until then its file tells of it."""
+    append_selection(context.filesystem, context.layout, context.profile, selection)
+    return settle_trial(context)
 
 
 def _find_named(context: Context, wanted: str) -> Generation:

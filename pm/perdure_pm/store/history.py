@@ -98,13 +98,14 @@ def find_previous(history: Sequence[Selection], selected: str | None) -> str | N
     """Return what was selected before `selected`, or None where that is not known.
 
     A crash between the pointer and its line leaves a pointer that the last line does not name: then what that line
-    selected is what went before. What a repair rebuilt is the same as what it was rebuilt from, which is no way back.
+    selected is what went before. What a repair rebuilt is the same as what it was rebuilt from, which is no way back;
+    neither is what a trial rejected: it was never kept.
     """
     if history and history[-1].generation != selected:
         return history[-1].generation
     wanted = selected
     for entry in reversed(history):
-        if entry.generation != wanted:
+        if entry.generation != wanted or entry.operation == TRIAL_FAILED:
             continue
         if entry.operation != REPAIR or entry.before is None:
             return entry.before

@@ -47,6 +47,8 @@ class Expected:
     after: Selected | None
     previous: Selected | None
     """What a rollback selects when the task did nothing."""
+    back: Selected | None
+    """What a rollback selects when the task was done."""
     texts_before: dict[str, str]
     texts_after: dict[str, str]
     trial_before: bool
@@ -63,10 +65,18 @@ def expect(workshop: Workshop, template: Layout, task: Task, folder: Path) -> Ex
     perform(workshop, layout, task, filesystem).succeeded()
     back = copy_home(template, folder / "back")
     perform(workshop, back, ROLLBACK, LocalFilesystem())
+    previous, after = what_runs(back), what_runs(layout)
+    undone = before if after != before else previous
+    if task.rejects:  # then a rollback leads to what ran before that was
+        rejected = copy_home(layout, folder / "rejected")
+        perform(workshop, rejected, ROLLBACK, LocalFilesystem()).succeeded()
+        undone = what_runs(rejected)
+        assert undone not in {before, after}
     found = Expected(
         before=before,
-        after=what_runs(layout),
-        previous=what_runs(back),
+        after=after,
+        previous=previous,
+        back=undone,
         texts_before=texts_before,
         texts_after=texts(layout),
         trial_before=trial_before,
@@ -118,7 +128,7 @@ def check(
     elif following == BACK:
         perform(workshop, layout, ROLLBACK, filesystem).succeeded()
         moved = found == clean.after != clean.before
-        assert what_runs(layout) == (clean.before if moved else clean.previous)
+        assert what_runs(layout) == (clean.back if moved else clean.previous)
     else:
         perform(workshop, layout, COLLECT, filesystem).succeeded()
         assert what_runs(layout) == found

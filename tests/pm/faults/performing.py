@@ -83,6 +83,8 @@ class Task:
     """What is done to the home first, by hand."""
     edited: bool = False
     """Whether that changes what the configuration selects."""
+    rejects: bool = False
+    """Whether what ran before is rejected by it: then a rollback does not select that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,7 +361,7 @@ TASKS = {
             prepare=_edit_plugins,
             edited=True,
         ),
-        Task(name="failed trial", template="on trial", operation="trial-judge"),
+        Task(name="failed trial", template="on trial", operation="trial-judge", rejects=True),
         Task(name="confirm", template="on trial", operation="confirm"),
         Task(
             name="collect",

@@ -68,6 +68,34 @@ def test_the_second_start_that_nobody_confirmed_goes_back_and_says_why(bench: Be
     assert len(bench.receipts()) == count  # without a trial, no start runs PM
 
 
+@pytest.mark.proves("rollback-not-to-rejected")
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_rollback_after_a_failed_trial_goes_to_what_was_kept_before(bench: Bench, crashed: bool) -> None:
+    first = pointer(bench)
+    second = bench.add("gadget")
+    third = bench.add("part-1", confirm_within=600)
+    bench.call("trial-judge")
+    trial, history = (path.read_bytes() for path in (bench.layout.trial("default"), bench.layout.history("default")))
+    assert bench.call("trial-judge").data["failed"] == third
+    if crashed:  # right after the pointer was written
+        bench.layout.trial("default").write_bytes(trial)
+        bench.layout.history("default").write_bytes(history)
+    ended = bench.pm("rollback", "--json").envelope
+    assert (ended["data"]["generation"], ended["data"]["from"]) == (first, second)
+    assert [line.operation for line in load_history(bench.layout, "default")][-2:] == ["trial-failed", "rollback"]
+    assert bench.pm("rollback", "3").exit_code == 0  # by name it is to be had
+
+
+@pytest.mark.proves("rollback-not-to-rejected")
+def test_where_only_what_was_rejected_came_before_a_rollback_says_so(bench: Bench) -> None:
+    first, _second = on_trial(bench)
+    bench.call("trial-judge")
+    bench.call("trial-judge")
+    ended = bench.pm("rollback", "--json")
+    assert (ended.exit_code, ended.envelope["errors"][0]["code"]) == (1, "nothing-installed")
+    assert pointer(bench) == first
+
+
 @pytest.mark.proves("trial-goes-back")
 def test_a_start_after_the_deadline_goes_back(bench: Bench) -> None:
     first, second = on_trial(bench)

@@ -79,7 +79,7 @@ def test_what_is_no_selection_is_left_out(layout: Layout, line: bytes) -> None:
     assert load_history(layout, "default") == [selection(ONE)]
 
 
-@pytest.mark.proves("rollback-previous")
+@pytest.mark.proves("rollback-previous", "rollback-not-to-rejected")
 @pytest.mark.parametrize(
     ("history", "selected", "previous"),
     [
@@ -96,6 +96,25 @@ def test_what_is_no_selection_is_left_out(layout: Layout, line: bytes) -> None:
         # What a repair rebuilt is what it was rebuilt from.
         ([selection(ONE), selection(TWO, ONE), came_by("repair", THREE, TWO)], THREE, ONE),
         ([selection(ONE), came_by("repair", TWO, ONE)], TWO, None),
+        # What a trial rejected was never kept.
+        ([selection(ONE), selection(TWO, ONE), came_by("trial-failed", ONE, TWO)], ONE, None),
+        (
+            [selection(ONE), selection(TWO, ONE), selection(THREE, TWO), came_by("trial-failed", TWO, THREE)],
+            TWO,
+            ONE,
+        ),
+        # A person who selected it again all the same is followed.
+        (
+            [
+                selection(ONE),
+                selection(TWO, ONE),
+                came_by("trial-failed", ONE, TWO),
+                came_by("rollback", TWO, ONE),
+                came_by("rollback", ONE, TWO),
+            ],
+            ONE,
+            TWO,
+        ),
     ],
 )
 def test_what_was_selected_before_is_known_also_after_a_crash(
