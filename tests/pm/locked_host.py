@@ -10,9 +10,11 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.adapters.interpreter import running_interpreter
+from perdure_pm.model.errors import PerdureError
 from perdure_pm.model.network import Network
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
@@ -112,6 +114,13 @@ def asked_projects(index: Mirror) -> set[str]:
 def packages(bench: Bench) -> dict[str, str]:
     """Return the version of each package of the generation that runs."""
     return {entry["name"]: entry["version"] for entry in bench.current.record["packages"]}
+
+
+def clashes_of(refusal: PerdureError) -> list[dict[str, Any]]:
+    """Return the clashes that a refusal explains."""
+    found = refusal.context["clashes"]
+    assert isinstance(found, list)
+    return found
 
 
 def what_counts(bench: Bench) -> list[object]:

@@ -138,7 +138,7 @@ def test_a_set_that_does_not_go_together_is_refused_and_says_why(own_empty: Inst
     assert (error["code"], error["state"]) == ("conflict", "unchanged")
     assert error["summary"].endswith(f": {clashing.says}")
     if clashing.fits is not None:
-        assert clashing.fits in [way["what"] for way in error["context"]["clash"]["ways_out"] if way["fits"]]
+        assert clashing.fits in [way["what"] for way in error["context"]["clashes"][0]["ways_out"] if way["fits"]]
     assert (own_empty.home / "config.yaml").read_bytes() == before
     assert not any((own_empty.home / "store" / "generations").glob("*"))
     assert not (own_empty.home / "profiles" / "default" / "current").exists()

@@ -1,10 +1,11 @@
-"""What is said of plugins that do not fit: the smallest set that clashes, the chain, and ways out.
+"""What is said of plugins that do not fit: the smallest sets that clash, the chains, and ways out.
 
 Owns: the values, their JSON and their words. Does not own: finding any of it out (ops.explanation).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -87,10 +88,11 @@ class Clash:
         lines += [f"tried, does not fit: {way.what}" for way in failed]
         return lines + [f"not tried: {what}" for what in self.not_tried]
 
-    def hint(self) -> str | None:
+    def hint(self) -> str:
         """Return the best way out that was tried, as something to do."""
         way = next((way for way in self.ways if way.fits and not way.doubtful), None)
-        return None if way is None else way.command or way.what.replace("leaving out", "leave out", 1)
+        said = None if way is None else way.command or way.what.replace("leaving out", "leave out", 1)
+        return said or f"leave out {self.plugins[0]}"
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -104,3 +106,26 @@ class Clash:
             "not_tried": list(self.not_tried),
             "trials": self.trials,
         }
+
+
+def summarise(clashes: Sequence[Clash], *, whole: bool) -> tuple[str, list[str], str]:
+    """Return the sentence, the lines below it and the hint of a refusal because of these clashes.
+
+    Args:
+        clashes: at least one; independent of each other, so each needs a way out of its own.
+        whole: whether there are no others.
+    """
+    first = clashes[0]
+    more = "" if whole else "more than this may clash: it shows once these are out of the way"
+    if len(clashes) == 1:
+        return first.summary(), first.lines() + ([more] if more else []), first.hint()
+    summary = f"{len(clashes)} clashes that have nothing to do with each other: "
+    lines = []
+    for number, clash in enumerate(clashes, 1):
+        lines += [f"{number}. {clash.summary()}", *(f"   {line}" for line in clash.lines())]
+    hints = dict.fromkeys(clash.hint() for clash in clashes)
+    return (
+        summary + "; ".join(clash.summary() for clash in clashes),
+        lines + ([more] if more else []),
+        "each needs a way out of its own: " + ", and ".join(hints),
+    )

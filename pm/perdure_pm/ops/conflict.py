@@ -1,4 +1,4 @@
-"""Finding the smallest set that clashes, among many that do not fit together.
+"""Finding the smallest sets that clash, among many that do not fit together.
 
 Owns: the search, over nothing but the question whether a subset fits. Does not own: how a subset is tried (ops.trials)
 or what is said about the answer (ops.explanation).
@@ -59,6 +59,46 @@ def find_smallest(
         return (_explain((), clash, fits, grown=False) if len(clash) > 1 else clash), True
     except BudgetSpent:
         return clash, False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One set that clashes."""
+
+    entries: tuple[str, ...]
+    smallest: bool
+    """Whether every smaller part of it was shown to fit."""
+
+
+def find_clashes(
+    entries: Sequence[str],
+    fits: Callable[[Sequence[str]], bool],
+    suspects: Callable[[Sequence[str]], Sequence[str]],
+    most: int,
+) -> tuple[tuple[Found, ...], bool]:
+    """Return sets that clash independently of each other, and whether what is in none of them was shown to fit.
+
+    No entry is in two of them, so whatever is to fit lacks at least one entry of each.
+
+    Args:
+        entries: what does not fit together; nothing of it fits.
+        fits: whether a subset does.
+        suspects: those of a subset, which does not fit, that probably clash.
+        most: how many sets are searched for.
+    """
+    found: list[Found] = []
+    rest = tuple(entries)
+    while True:
+        clash, smallest = find_smallest(rest, fits, suspects(rest))
+        found.append(Found(entries=clash, smallest=smallest))
+        rest = tuple(entry for entry in rest if entry not in clash)
+        try:
+            if not rest or fits(rest):
+                return tuple(found), True
+        except BudgetSpent:
+            return tuple(found), False
+        if len(found) >= most or not smallest:
+            return tuple(found), False
 
 
 def _explain(

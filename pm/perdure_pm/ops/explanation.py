@@ -16,7 +16,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 
@@ -24,18 +24,20 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
-from perdure_pm.model.clash import Clash, Step, WayOut
+from perdure_pm.model.clash import Clash, Step, WayOut, summarise
 from perdure_pm.model.errors import BuildRefused, ConflictRefused, PerdureError
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.offer import Offer, is_far_back
 from perdure_pm.model.requirement import requirement_name
-from perdure_pm.ops.conflict import BudgetSpent, Counted, find_smallest
+from perdure_pm.ops.conflict import BudgetSpent, Counted, find_clashes
 from perdure_pm.ops.trials import Ground, Locked, host_versions, is_unsolvable, said_by_uv
 
 MAX_TRIALS = 24
-"""How many resolutions one explanation may take in all."""
+"""How many resolutions the explanation of one clash may take; each further one may take half as many."""
 MAX_SECONDS = 60.0
 """After which no further one is begun."""
+MAX_CLASHES = 4
+"""How many independent clashes are explained."""
 
 _NAME = r"[a-z0-9][a-z0-9._-]*"
 _DECORATION = r"(?:\[[^\]]*\])?(?:\{[^}]*\})?"
@@ -51,7 +53,12 @@ _ONE_OF = re.compile(
 
 
 def explain(
-    ground: Ground, requirements: Sequence[str], failure: PerdureError, *, there: Collection[str] = ()
+    ground: Ground,
+    requirements: Sequence[str],
+    failure: PerdureError,
+    *,
+    there: Collection[str] = (),
+    with_ways: bool = True,
 ) -> PerdureError:
     """Return the conflict that `failure` is, or what else it is.
 
@@ -60,21 +67,24 @@ def explain(
         requirements: what did not resolve with the host.
         failure: how uv refused; with its words.
         there: the names of what the profile runs now.
+        with_ways: whether ways out are tried.
     """
     if not is_unsolvable(failure):
         return failure  # uv was killed, or broke, or nothing could be reached: it never came to an answer
     inquiry = _Inquiry(ground=ground, requirements=tuple(requirements), failure=failure, there=tuple(there))
     try:
-        clash = inquiry.answer(with_ways=True)
+        clashes, whole = inquiry.answer(with_ways=with_ways)
     except PerdureError as error:
         return error
+    summary, lines, hint = summarise(clashes, whole=whole)
     return ConflictRefused(
-        clash.summary(),
-        hint=clash.hint() or f"leave out {clash.plugins[0]}",
+        summary,
+        hint=hint,
         context={
             "requirements": list(requirements),
-            "clash": clash.to_json(),
-            "lines": clash.lines(),
+            "clashes": [clash.to_json() for clash in clashes],
+            "whole": whole,
+            "lines": lines,
             "uv": said_by_uv(failure),
         },
     )
@@ -99,7 +109,7 @@ def why_not(ground: Ground, chosen: Mapping[str, str], requirements: Sequence[st
     except PerdureError as failure:
         inquiry = _Inquiry(ground=ground, requirements=wanted, failure=failure, there=())
         try:
-            return inquiry.answer(with_ways=False).why() if is_unsolvable(failure) else ""
+            return inquiry.answer(with_ways=False, most=1)[0][0].why() if is_unsolvable(failure) else ""
         except PerdureError:
             return ""
     return f"{name} {version} would fit, and the resolver chose otherwise"
@@ -112,23 +122,39 @@ class _Inquiry:
     failure: PerdureError
     there: tuple[str, ...]
     trials: int = 0
+    budget: int = field(default_factory=lambda: MAX_TRIALS)
     begun: float = field(default_factory=time.monotonic)
+    said: dict[frozenset[str], str] = field(default_factory=dict)
+    """uv's words on the sets that do not fit."""
+    fitting: set[frozenset[str]] = field(default_factory=set)
 
-    def answer(self, *, with_ways: bool) -> Clash:
-        """Return what clashes.
+    def answer(self, *, with_ways: bool, most: int | None = None) -> tuple[tuple[Clash, ...], bool]:
+        """Return what clashes, and whether that was shown to be all of it.
 
         Raises:
             PerdureError: it is no conflict: this is what it is.
         """
         self.ground.tell("it does not fit: finding out what clashes")
         self._locked((), needed=True)  # where the host alone does not resolve, it is not the plugins
-        fits = Counted(self._fits, MAX_TRIALS)
-        suspects = mentioned(self.requirements, said_by_uv(self.failure))
-        clash, smallest = find_smallest(self.requirements, fits, suspects)
-        alone: dict[str, Locked] = {}
-        for text in clash:  # whatever it costs: one that does not exist clashes with nothing
-            alone[text] = self._alone(text)
-        return self._describe(clash, alone, smallest=smallest, with_ways=with_ways)
+        self.said[frozenset(self.requirements)] = said_by_uv(self.failure)
+        most = MAX_CLASHES if most is None else most
+        fits = Counted(self._fits, MAX_TRIALS * most)
+        found, whole = find_clashes(self.requirements, fits, self._suspects, most)
+        clashing = {text for clash in found for text in clash.entries}
+        self.budget += (len(found) - 1) * MAX_TRIALS // 2
+        clashes = []
+        for clash in found:
+            # Whatever it costs: one that does not exist clashes with nothing.
+            alone = {text: self._alone(text) for text in clash.entries}
+            # Of several, each is looked at without the others: what helps against one of them helps against no other.
+            beside = tuple(text for text in self.requirements if text in clash.entries or text not in clashing)
+            only = replace(self, requirements=beside)
+            clashes.append(only.describe(clash.entries, alone, smallest=clash.smallest, with_ways=with_ways))
+            self.trials = only.trials
+        return tuple(clashes), whole
+
+    def _suspects(self, requirements: Sequence[str]) -> list[str]:
+        return mentioned(requirements, self.said.get(frozenset(requirements), ""))
 
     # what is tried
 
@@ -165,23 +191,28 @@ class _Inquiry:
         constraints: Sequence[str] = (),
         needed: bool = False,
     ) -> Locked:
-        if not needed and (self.trials >= MAX_TRIALS or time.monotonic() - self.begun > MAX_SECONDS):
+        if not needed and (self.trials >= self.budget or time.monotonic() - self.begun > MAX_SECONDS):
             raise BudgetSpent
         self.trials += 1
         return self.ground.try_lock(requirements, bind=bind, hosts=hosts, constraints=constraints)
 
     def _fits(self, requirements: Sequence[str]) -> bool:
+        asked = frozenset(requirements)
+        if asked in self.fitting or asked in self.said:
+            return asked in self.fitting
         try:
             self._locked(requirements)
         except PerdureError as error:
             if not is_unsolvable(error):
                 raise
+            self.said[asked] = said_by_uv(error)
             return False
+        self.fitting.add(asked)
         return True
 
     # what is said
 
-    def _describe(
+    def describe(
         self, clash: tuple[str, ...], alone: Mapping[str, Locked], *, smallest: bool, with_ways: bool
     ) -> Clash:
         release = self.ground.release

@@ -28,6 +28,7 @@ from perdure_pm.model.network import Network
 from perdure_pm.ops.soundness import find_damage
 from tests.pm.bench import Bench
 from tests.pm.guest import extension, guest, init, says
+from tests.pm.locked_host import clashes_of
 from tests.pm.wheels import write_sdist, write_wheel
 from tests.system.machine import built_contents
 
@@ -130,8 +131,7 @@ def ways(bench: Bench, plugin: str) -> list[tuple[str, str | None]]:
     """Return the ways out that fit, of a refused addition."""
     with pytest.raises(ConflictRefused) as refused:
         bench.add(plugin)
-    clash = refused.value.context["clash"]
-    assert isinstance(clash, dict)
+    clash = clashes_of(refused.value)[0]
     return [(way["what"], way["command"]) for way in clash["ways_out"] if way["fits"]]
 
 

@@ -23,7 +23,7 @@ from perdure_pm.store.generations import load_current
 from perdure_pm.store.inventory import hash_file
 from tests.pm.bench import Bench
 from tests.pm.fake_host import Workshop, replace_uv
-from tests.pm.locked_host import asked_projects, packages, what_counts
+from tests.pm.locked_host import asked_projects, clashes_of, packages, what_counts
 from tests.system.mirror import Mirror, serve_mirror
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
@@ -115,7 +115,7 @@ def test_ways_out_were_tried_and_the_first_one_works(locked: Bench) -> None:
     locked.add("right")
     ended = locked.pm("plugin", "add", "choosy>=1.1", "--json")
     (error,) = ended.envelope["errors"]
-    clash = error["context"]["clash"]
+    clash = error["context"]["clashes"][0]
     assert clash["plugins"] == ["right", "choosy>=1.1"]
     assert (clash["smallest"], clash["contested"], clash["locked"], clash["not_tried"]) == (True, "thread", None, [])
     assert [(way["what"], way["command"], way["fits"]) for way in clash["ways_out"]] == [
@@ -144,8 +144,7 @@ def test_the_smallest_clash_among_32_plugins_takes_a_handful_of_trials_and_no_bu
     replace_uv(workshop, locked.layout, f'echo "$*" >> "{calls}"\nexec "{workshop.uv}" "$@"\n')
     with pytest.raises(ConflictRefused) as caught:
         locked.add(*many)
-    clash = caught.value.context["clash"]
-    assert isinstance(clash, dict)
+    clash = clashes_of(caught.value)[0]
     assert (clash["plugins"], clash["smallest"]) == (["left", "right"], True)
     asked = calls.read_text(encoding="utf-8").splitlines()
     assert all(line.startswith("lock ") and " --no-build" in line for line in asked)
@@ -153,13 +152,44 @@ def test_the_smallest_clash_among_32_plugins_takes_a_handful_of_trials_and_no_bu
     assert len(asked) == 1 + clash["trials"] <= 13
 
 
+@pytest.mark.proves("plugins-every-clash-told", "plugins-smallest-clash")
+def test_clashes_that_have_nothing_to_do_with_each_other_are_told_in_one_refusal(
+    locked: Bench, workshop: Workshop, tmp_path: Path
+) -> None:
+    many = [*(f"part-{number}" for number in range(28)), "left"]
+    many[7:7], many[21:21], many[11:11] = ["wrench"], ["right"], ["far-old"]
+    calls = tmp_path / "calls"
+    replace_uv(workshop, locked.layout, f'echo "$*" >> "{calls}"\nexec "{workshop.uv}" "$@"\n')
+    before = what_counts(locked)
+    ended = locked.pm("plugin", "add", *many, "--json")
+    assert ended.exit_code == 4
+    (error,) = ended.envelope["errors"]
+    told = {tuple(clash["plugins"]): clash for clash in error["context"]["clashes"]}
+    assert set(told) == {("wrench",), ("far-old",), ("right", "left")}
+    assert all(clash["smallest"] and clash["ways_out"] and not clash["not_tried"] for clash in told.values())
+    assert [clash["contested"] for clash in told.values()].count("sprocket") == 2
+    assert error["context"]["whole"] is True
+    assert "wrench 1.0 needs sprocket>=2" in error["summary"]
+    assert "left 1.0 needs thread<2" in error["summary"]
+    fits = {way["what"] for clash in told.values() for way in clash["ways_out"] if way["fits"]}
+    assert fits == {"leaving out wrench", "leaving out far-old", "leaving out left", "leaving out right"}
+    asked = calls.read_text(encoding="utf-8").splitlines()
+    assert all(line.startswith("lock ") and " --no-build" in line for line in asked)
+    assert len(asked) <= explanation.MAX_TRIALS + 1
+    assert what_counts(locked) == before
+    told_text = locked.pm("plugin", "add", *many).err
+    assert "  1. " in told_text
+    assert "  3. " in told_text
+    # Without one of each, the rest fits, as was said.
+    locked.add(*(name for name in many if name not in {"wrench", "far-old", "left"}))
+
+
 @pytest.mark.proves("plugins-conflict-explained")
 def test_a_budget_that_is_spent_is_said(locked: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explanation, "MAX_TRIALS", 4)
     with pytest.raises(ConflictRefused) as caught:
         locked.add("left", "right", "gadget")
-    clash = caught.value.context["clash"]
-    assert isinstance(clash, dict)
+    clash = clashes_of(caught.value)[0]
     # That each resolves alone is known in any case: without it, it might be no conflict.
     assert (clash["plugins"], clash["smallest"], clash["trials"]) == (["left", "right"], True, 6)
     assert (clash["ways_out"], clash["not_tried"][0]) == ([], "another version of left")
@@ -179,8 +209,7 @@ def test_a_failure_in_the_middle_of_an_explanation_is_no_conflict_of_something_e
         locked.add("left", "right")
     assert what_counts(locked) == before
     if isinstance(caught.value, ConflictRefused):
-        clash = caught.value.context["clash"]
-        assert isinstance(clash, dict)
+        clash = clashes_of(caught.value)[0]
         assert clash["plugins"] == ["left", "right"]
         assert failing > 6
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from perdure_pm.ops.conflict import BudgetSpent, Counted, find_smallest
+from perdure_pm.ops.conflict import BudgetSpent, Counted, Found, find_clashes, find_smallest
 
 MANY = tuple(f"part-{number}" for number in range(32))
 
@@ -71,3 +71,41 @@ def test_few_need_few(entries: tuple[str, ...]) -> None:
     fits = without(entries)
     assert find_smallest(entries, fits) == (entries, True)
     assert fits.asked == (0 if len(entries) == 1 else 2)
+
+
+def named(clashes: Sequence[Sequence[str]], entries: Sequence[str]) -> list[str]:
+    """What a resolver says of entries that do not fit: the first clash among them."""
+    return next((list(clash) for clash in clashes if set(clash) <= set(entries)), [])
+
+
+@pytest.mark.proves("plugins-every-clash-told")
+def test_independent_clashes_are_each_found() -> None:
+    clashes = (("part-3", "part-29"), ("part-7",), ("part-8", "part-30"))
+    fits = without(*clashes)
+    found, whole = find_clashes(MANY, fits, lambda rest: named(clashes, rest), most=4)
+    assert found == tuple(Found(entries=clash, smallest=True) for clash in clashes)
+    assert whole
+    assert fits.asked <= 10
+
+
+@pytest.mark.proves("plugins-every-clash-told")
+def test_more_clashes_than_are_looked_for_are_said_to_be_more() -> None:
+    clashes = [(f"part-{number}",) for number in range(5)]
+    found, whole = find_clashes(MANY, without(*clashes), lambda rest: named(clashes, rest), most=4)
+    assert ([clash.entries for clash in found], whole) == (clashes[:4], False)
+    spent = Counted(without(*clashes).question, budget=1)
+    assert find_clashes(MANY, spent, lambda rest: named(clashes, rest), most=4)[1] is False
+
+
+@pytest.mark.proves("plugins-every-clash-told")
+def test_what_is_left_beside_every_clash_that_was_found_fits() -> None:
+    chance = random.Random(7)  # noqa: S311 - no secret
+    for _ in range(200):
+        clashes = [tuple(chance.sample(MANY, chance.randint(1, 3))) for _ in range(chance.randint(1, 4))]
+        fits = without(*clashes)
+        found, whole = find_clashes(MANY, fits, lambda rest: chance.sample(list(rest), min(2, len(rest))), most=32)
+        taken = [entry for clash in found for entry in clash.entries]
+        assert whole
+        assert len(taken) == len(set(taken)), "no entry is in two of them"
+        assert fits([entry for entry in MANY if entry not in taken])
+        assert not any(fits(clash.entries) for clash in found)
