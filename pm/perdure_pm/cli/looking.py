@@ -59,13 +59,19 @@ def say_trial(trial: Mapping[str, Any]) -> str:
     return f"until {trial['until']}, then {trial['previous']} again; to keep it: perdure-pm confirm"
 
 
+def _say_plugin(plugin: Mapping[str, Any]) -> str:
+    # A program of its own has no version here.
+    said = f"{plugin['name']} {plugin['version']}" if plugin["version"] else str(plugin["name"])
+    return f"{said} (editable)" if plugin["editable"] else said
+
+
 def show_status(data: Mapping[str, Any]) -> str:
     """Return the words of `status`."""
     rows = [["home", data["home"]], ["profile", data["profile"]]]
     generation = data["generation"]
     if generation is not None:
         interpreter = generation["interpreter"]
-        plugins = ", ".join(f"{plugin['name']} {plugin['version']}" for plugin in generation["plugins"])
+        plugins = ", ".join(_say_plugin(plugin) for plugin in generation["plugins"])
         gone = "" if interpreter["present"] else "   (gone)"
         rows += [
             ["generation", f"{generation['id']}, made {generation['created']}"],

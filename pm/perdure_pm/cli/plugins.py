@@ -26,22 +26,16 @@ def plugin() -> None:
 
 @plugin.command("add", kind="building")
 @click.argument("requirements", metavar="REQUIREMENT...", nargs=-1, required=True)
-@click.option(
-    "--editable", "-e", is_flag=True, hidden=True, help="Refused: a plugin never runs from where it is edited."
-)
+@click.option("--editable", "-e", is_flag=True, help="Have them, each a directory, run from where they are edited.")
 @CONFIRM
 @click.pass_obj
 def plugin_add(session: Session, requirements: tuple[str, ...], editable: bool, confirm_within: str | None) -> Answer:
     """Have plugins installed: NAME, NAME>=1,<2, ./DIRECTORY, ./FILE.whl, ./FILE.tar.gz, or git+https://…@REVISION."""
     from perdure_pm.cli.remote import call
 
-    if editable:
-        raise UsageFault(
-            "a plugin never runs from where it is edited, so that what is selected stays what was tried",
-            hint="add it without --editable; after an edit, perdure-pm install takes it as it is then",
-        )
     arguments = {
         "requirements": [_absolute(word) for word in requirements],
+        "editable": editable,
         "confirm_within": parse_seconds(confirm_within),
     }
     return call(session, "plugin-add", arguments, show_install)
@@ -171,6 +165,7 @@ def _say_state(state: Mapping[str, Any], session: Session) -> str:
     """Return a state with its reason and the command that changes it."""
     said = str(state["state"]).replace("-", " ")
     said += f": {state['why']}" if state["why"] else ""
+    said += ", from where it is edited" if state["editable"] and state["state"] == "runs" else ""
     return said + (f" ({true_hint(state['hint'], session)})" if state["hint"] else "")
 
 

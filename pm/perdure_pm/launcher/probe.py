@@ -21,6 +21,7 @@ FAILED = 97
 
 def probe(request: dict[str, Any]) -> int:
     """Return the exit code of the host's command after every entry was imported; the first failed import ends it."""
+    sys.dont_write_bytecode = True  # what runs from where it is edited is a person's own directory
     sys.argv = request["command"]  # from the start: some modules read it when they are imported
     # Before the one who waits gives up: who hangs is to be seen.
     faulthandler.dump_traceback_later(request["seconds"], exit=True)

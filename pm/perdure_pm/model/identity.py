@@ -16,6 +16,9 @@ _GENERATION = re.compile(r"([1-9][0-9]{0,8})-[0-9a-f]{12}")
 _PROFILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
+EDITABLE = "editable"
+"""The fragment of a directory's address in an entry that has its plugin run from there."""
+
 
 def parse_generation_number(identity: str) -> int | None:
     """Return the number in a generation's id, or None where the text is not such an id."""
@@ -45,3 +48,8 @@ def is_distribution_name(text: str) -> bool:
 def normalise_distribution(name: str) -> str:
     """Return the one spelling of a distribution's name (the name normalisation of the packaging specifications)."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def is_editable(entry: str) -> bool:
+    """Return whether an entry has its plugin run from where it is edited; no requirement is read for that."""
+    return entry.endswith(f"#{EDITABLE}")

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit, urlunsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.identity import EDITABLE, normalise_distribution
 
 GIT_SCHEMES = ("git+https", "git+ssh", "git+file", "git+http")
 SDIST_SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
@@ -43,6 +43,8 @@ class Source:
     """All 40 digits."""
     subdirectory: str | None = None
     """The project's directory in the repository, with forward slashes."""
+    editable: bool = False
+    """Whether the plugin runs from the directory itself, where people edit it."""
 
     @property
     def requirement(self) -> str:
@@ -74,12 +76,15 @@ def read_source(text: str) -> Source | str | None:
     if holds_secret(requirement.url):
         return "an address must not hold a user or a password: git's own credentials are used"
     if parts.scheme == "file":
-        if parts.fragment or parts.query or parts.netloc not in {"", "localhost"}:
-            return "a file's address must be file:// and an absolute path, and nothing behind it"
+        if parts.fragment not in {"", EDITABLE} or parts.query or parts.netloc not in {"", "localhost"}:
+            return f"a file's address must be file:// and an absolute path, and nothing behind it but #{EDITABLE}"
         path = _to_path(unquote(parts.path))
         if not posixpath.isabs(parts.path) or "\0" in path:
             return "a file's address must hold an absolute path"
-        return Source(**named, kind=kind_of_file(path), path=path)  # type: ignore[arg-type]  # the three of `named`
+        editable = parts.fragment == EDITABLE
+        if editable and kind_of_file(path) != "directory":
+            return f"only a directory can be edited: #{EDITABLE} does not go with a wheel or an sdist"
+        return Source(**named, kind=kind_of_file(path), path=path, editable=editable)  # type: ignore[arg-type]  # the three of `named`
     if parts.scheme in GIT_SCHEMES:
         return _read_repository(requirement.url, named)
     return (
@@ -122,9 +127,10 @@ def looks_like_path(word: str) -> bool:
     return word.startswith((".", "/", "~")) or "/" in word or "\\" in word or kind_of_file(word) != "directory"
 
 
-def file_entry(name: str, path: str, extras: Sequence[str] = ()) -> str:
+def file_entry(name: str, path: str, extras: Sequence[str] = (), *, editable: bool = False) -> str:
     """Return the entry for an absolute path."""
-    return f"{_with_extras(name, extras)} @ file://{quote(_to_address(path))}"
+    mark = f"#{EDITABLE}" if editable else ""
+    return f"{_with_extras(name, extras)} @ file://{quote(_to_address(path))}{mark}"
 
 
 def git_entry(name: str, url: str, commit: str, subdirectory: str | None, extras: Sequence[str] = ()) -> str:
@@ -161,6 +167,8 @@ def _read_repository(address: str, named: dict[str, object]) -> Source | str:
         return f"a repository's address must end with @ and all 40 digits of a commit, not {commit or 'without one'}"
     if below is not None and leads_out(below):
         return f"the subdirectory {below!r} leads out of the repository"
+    if urlsplit(address).fragment == EDITABLE:
+        return f"a commit cannot be edited: #{EDITABLE} goes with a directory"
     return Source(**named, kind="git", url=url, commit=commit, subdirectory=below)  # type: ignore[arg-type]  # as above
 
 

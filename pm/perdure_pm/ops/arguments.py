@@ -28,6 +28,14 @@ def read_texts(arguments: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def read_flag(arguments: Mapping[str, Any], name: str) -> bool:
+    """Return a truth value; false where it is absent."""
+    value = arguments.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise UsageFault(f"{name} must be true or false, is {value!r}")
+    return value is True
+
+
 def read_number(arguments: Mapping[str, Any], name: str, default: int) -> int:
     """Return a whole number of at least 0."""
     value = arguments.get(name)

@@ -122,6 +122,9 @@ def find_modules(environment: Path, name: str) -> list[str]:
         rows = list(csv.reader((info / "RECORD").read_text(encoding="utf-8").splitlines())) if info is not None else []
     except OSError:
         return []
+    if info is not None and (info.parent / f"__editable__.{name}.pth").is_file():
+        top = (info / "top_level.txt").read_text(encoding="utf-8").split()
+        return sorted(word for word in top if word.isidentifier() and word not in NO_PLUGINS)
     paths = [PurePosixPath(row[0]) for row in rows if row and row[0].endswith(".py") and not row[0].startswith("..")]
     packages = {path.parent for path in paths if path.name == "__init__.py"}
     found = set()

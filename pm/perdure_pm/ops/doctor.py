@@ -16,6 +16,7 @@ from typing import Any
 
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, NothingInstalled, PerdureError
 from perdure_pm.model.identity import DEFAULT_PROFILE
+from perdure_pm.ops.editables import find_gone, say_gone
 from perdure_pm.ops.launchers import find_launcher_faults
 from perdure_pm.ops.runtime import find_runtime_problem, find_seed_problem, find_uv_problem, load_runtime
 from perdure_pm.ops.soundness import find_all_damage
@@ -274,6 +275,11 @@ def _examine_generations(layout: Layout, profiles: list[str], profile: str, look
             hint = _unless_linked(layout, layout.generations, _unless_linked(layout, layout.pointer(name), REPAIR))
             yield Problem(code="selection-damaged", summary=fault.summary, hint=hint, profile=name)
             continue
+        for source in find_gone(current.record):
+            hint = f"put it back, or take the plugin out: perdure-pm plugin remove {source.name}"
+            yield Problem(
+                code="editable-gone", summary=say_gone(source), hint=hint, profile=name, generation=current.identity
+            )
         if current.identity not in selected:
             selected.add(current.identity)
             yield from _examine_generation(layout, current, looking, name)

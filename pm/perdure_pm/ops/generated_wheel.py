@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from packaging.version import Version
@@ -20,7 +21,8 @@ from perdure_pm.model.errors import SourceUnusable
 from perdure_pm.model.manifest import DEFAULT_GROUP, Manifest
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-_GENERATOR = "Wheel-Version: 1.0\nGenerator: perdure-pm\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+GENERATOR = "Wheel-Version: 1.0\nGenerator: perdure-pm\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+"""The WHEEL file of every wheel that PM writes itself."""
 
 
 def write_generated_wheel(folder: Path, name: str, manifest: Manifest, version: str, target: Path) -> Path:
@@ -56,15 +58,19 @@ def write_generated_wheel(folder: Path, name: str, manifest: Manifest, version: 
     group = manifest.group or DEFAULT_GROUP
     texts = {
         "METADATA": "\n".join(["Metadata-Version: 2.1", *metadata, ""]),
-        "WHEEL": _GENERATOR,
+        "WHEEL": GENERATOR,
         "entry_points.txt": f"[{group}]\n{manifest.name or name} = {manifest.entry}\n",
     }
     members |= {f"{info}/{path}": text.encode() for path, text in texts.items()}
+    return write_members(members, info, target / f"{escaped}-{version}-py3-none-any.whl")
+
+
+def write_members(members: Mapping[str, bytes], info: str, wheel: Path) -> Path:
+    """Have a wheel that holds `members` and, in its directory `info`, their RECORD; return its path."""
     rows = [f"{_quoted(path)},sha256={_digest(data)},{len(data)}" for path, data in members.items()]
-    members[f"{info}/RECORD"] = ("\n".join([*rows, f"{info}/RECORD,,"]) + "\n").encode()
-    wheel = target / f"{escaped}-{version}-py3-none-any.whl"
+    record = ("\n".join([*rows, f"{info}/RECORD,,"]) + "\n").encode()
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, data in members.items():
+        for path, data in {**members, f"{info}/RECORD": record}.items():
             member = zipfile.ZipInfo(path, _DATE)
             member.external_attr = 0o644 << 16
             member.compress_type = zipfile.ZIP_DEFLATED

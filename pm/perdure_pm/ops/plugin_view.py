@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure_pm.model.errors import IntegrityFault, NothingInstalled, UsageFault
-from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.identity import is_editable, normalise_distribution
 from perdure_pm.store.crashes import Crash, load_crashes
 from perdure_pm.store.generations import Generation, list_generations, load_boot, load_current, load_files
 from perdure_pm.store.layout import Layout
@@ -201,7 +201,8 @@ def _states(known: _Known, versions: Mapping[str, str]) -> list[dict[str, Any]]:
             why = f"the app ended while {crash.during} ({crash.at})"
         else:
             state = RUNS
-        found.append({"name": name, "entry": entry, "version": version, "state": state, "why": why, "hint": hint})
+        shown = {"name": name, "entry": entry, "version": version, "editable": is_editable(entry)}
+        found.append({**shown, "state": state, "why": why, "hint": hint})
     return found
 
 

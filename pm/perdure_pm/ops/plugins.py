@@ -13,7 +13,7 @@ from perdure_pm.model.choice import names_of
 from perdure_pm.model.errors import UsageFault
 from perdure_pm.model.requirement import parse_requirement, parse_source, requirement_name
 from perdure_pm.model.source import Source
-from perdure_pm.ops.arguments import read_duration, read_texts
+from perdure_pm.ops.arguments import read_duration, read_flag, read_texts
 from perdure_pm.ops.consent import read_consent
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
@@ -33,20 +33,22 @@ def add_plugins(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     Args:
         context: the world.
         arguments: ``requirements``: what to add: requirements, entries, absolute paths of directories, wheels and
-            sdists, or ``git+…@REVISION``; ``confirm_within``: seconds of trial.
+            sdists, or ``git+…@REVISION``; ``editable``: whether they, all of them directories, run from where they are
+            edited; ``confirm_within``: seconds of trial.
 
     Raises:
         ConflictRefused: they do not fit; nothing changed.
         PerdureError: see `publish`.
     """
     words = read_texts(arguments, "requirements")
+    editable = read_flag(arguments, "editable")
     wanted: dict[str, str] = {}
     said: list[str] = []
 
     def find() -> None:
         # Only once, and not before the mutex is held: what was fetched for the name lies in the scratch directory.
         for word in words if not wanted else ():
-            entry, notice = find_entry(context, word)
+            entry, notice = find_entry(context, word, editable=editable)
             wanted[requirement_name(entry)] = entry
             if notice:
                 context.reporter.progress("plugin", notice)

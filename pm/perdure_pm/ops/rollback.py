@@ -12,6 +12,7 @@ from typing import Any
 
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, NothingInstalled, UsageFault
 from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.editables import find_gone, say_gone
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host_commands import follow_commands
 from perdure_pm.ops.intent import align_profile, finish_pending
@@ -54,8 +55,9 @@ def select(context: Context, target: Generation, *, operation: str, notices: tup
     if before is not None and before.identity == target.identity:
         return Outcome(status="noop", data=data, obligations=notices)
     require_sound(layout, target)
+    notices = (*notices, *map(say_gone, find_gone(target.record)))
     if context.dry_run:
-        return Outcome(status="ok", data={**data, "dry_run": True})
+        return Outcome(status="ok", data={**data, "dry_run": True}, obligations=notices)
     context.reporter.callback("before_publish", {"profile": context.profile, "operation": operation, **data})
     choice = None
     try:

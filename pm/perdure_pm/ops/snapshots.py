@@ -25,15 +25,17 @@ from perdure_pm.adapters.interpreter import Interpreter, target_name
 from perdure_pm.adapters.trees import MAX_BYTES, copy_tree, digest_tree, read_tree
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import IntegrityFault, PerdureError, SourceUnusable
-from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.identity import EDITABLE, normalise_distribution
 from perdure_pm.model.manifest import Manifest, manifest_from_json
 from perdure_pm.model.source import Source
 from perdure_pm.ops.build import Wheel
 from perdure_pm.ops.context import Context
+from perdure_pm.ops.editable_wheel import digest_metadata, write_editable_wheel
 from perdure_pm.ops.generated_wheel import write_generated_wheel
 from perdure_pm.ops.manifests import read_wheel_manifest
 from perdure_pm.ops.plugin_project import PluginProject, complete_pyproject, is_versions, read_plugin_project
 from perdure_pm.ops.wheel_file import read_metadata, require_for_here
+from perdure_pm.ports import Filesystem
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
 
@@ -61,9 +63,10 @@ class Seen:
         """The manifest of a plugin that is a program of its own: never copied, built or installed."""
         return self.manifest if self.manifest is not None and self.manifest.runtime == "external" else None
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, str | bool]:
         """Return the form that inputs and records hold."""
-        return {"name": self.source.name, "entry": self.source.entry, "digest": self.digest}
+        mark = {EDITABLE: True} if self.source.editable else {}
+        return {"name": self.source.name, "entry": self.source.entry, "digest": self.digest, **mark}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +111,8 @@ def look(layout: Layout, source: Source, interpreter: Interpreter, recorded: Map
         return _seen(layout, source, digest)
     path = Path(source.path or "")
     if not os.path.lexists(path):
+        if source.editable:
+            raise _missing(source)  # a copy of what is edited is another plugin than the one that was asked for
         kept = _find_kept(layout, source, recorded)
         if kept is None:
             raise _missing(source)
@@ -150,21 +155,35 @@ def _look_at_directory(layout: Layout, source: Source, path: Path, built_for: st
     _require_name(source, project.name)
     if project.runtime == "external" and project.manifest is not None:
         manifest = project.manifest
+        if source.editable:
+            raise SourceUnusable(
+                f"{path} says runtime: external: such a plugin runs from its directory in any case",
+                hint="add it without --editable",
+            )
         said = json.dumps(manifest.to_json(), sort_keys=True)
         return Seen(source=source, digest=_digest("external", str(path), said), manifest=manifest)
     _require_in_process(project)
     requires = project.table.get("requires-python")
     return Seen(
         source=source,
-        digest=_digest("directory", digest_tree(read_tree(path)), built_for),
+        digest=_digest_directory(source, path, built_for),
         manifest=project.manifest,
         requires_python=requires if isinstance(requires, str) and is_versions(requires) else None,
     )
 
 
+def _digest_directory(source: Source, path: Path, built_for: str) -> str:
+    """Return the digest of the directory at `path`: the source's own, or a copy of it."""
+    if source.editable:
+        return _digest(EDITABLE, str(source.path), digest_metadata(path), built_for)
+    return _digest("directory", digest_tree(read_tree(path)), built_for)
+
+
 def _missing(source: Source) -> SourceUnusable:
+    gone = "runs from" if source.editable else "is to come from"
+    lost = "gone" if source.editable else "gone, and the store has no copy of it"
     return SourceUnusable(
-        f"the plugin {source.name} is to come from {source.path}, which is gone, and the store has no copy of it",
+        f"the plugin {source.name} {gone} {source.path}, which is {lost}",
         hint=f"put it back, or take the plugin out: perdure-pm plugin remove {source.name}",
         context={"plugin": source.name, "path": source.path},
     )
@@ -343,13 +362,16 @@ def _build(
             f"{shown} says runtime: external: such a plugin stays where it is, in a directory",
             hint="clone or unpack it, and add that directory",
         )
-    if source.kind == "directory" and _digest_of_copy(kept, interpreter) != seen.digest:
+    # What is edited in place need only be the same metadata as before it was copied.
+    looked_at = Path(source.path or "") if source.editable else kept
+    if source.kind == "directory" and _digest_directory(source, looked_at, _built_for(interpreter)) != seen.digest:
         raise SourceUnusable(
             f"{source.place} was changed while it was copied", hint="run the same command again", context={}
         )
     stand_in = f"0+g{source.commit[:9]}" if source.commit else f"0+d{seen.digest}"
     if not project.buildable and project.manifest is not None:
-        return write_generated_wheel(below, project.name, project.manifest, stand_in, building), project.manifest
+        wheel = write_generated_wheel(below, project.name, project.manifest, stand_in, building)
+        return _in_place(source, wheel, kept, filesystem), project.manifest
     # Built from a second copy: backends write beside the sources.
     work = building / "work"
     copy_tree(kept, read_tree(kept), work)
@@ -371,7 +393,17 @@ def _build(
     for folder in (work, made):
         filesystem.remove_tree(folder)
     _check(source, building / wheel.name)
-    return building / wheel.name, project.manifest
+    # A plugin.yaml in a package is no part of the wheel any more when it runs from where it is edited.
+    manifest = project.manifest or (read_wheel_manifest(building / wheel.name) if source.editable else None)
+    return _in_place(source, building / wheel.name, kept, filesystem), manifest
+
+
+def _in_place(source: Source, wheel: Path, kept: Path, filesystem: Filesystem) -> Path:
+    """Return the wheel, or, for a plugin that is to run from where it is edited, the one that leads there."""
+    if not source.editable:
+        return wheel
+    filesystem.remove_tree(kept)  # the copy is not what runs
+    return write_editable_wheel(wheel, Path(source.path or ""), source.name)
 
 
 def fetch_tree(context: Context, source: Source, target: Path) -> Git | None:
@@ -413,10 +445,6 @@ def make_git(context: Context, key: str) -> Git:
     name = hashlib.sha256(key.encode()).hexdigest()[:DIGITS]
     folder = context.layout.scratch / f"git-{name}"
     return Git(folder, context.network, context.environ, on_tick=context.reporter.heartbeat)
-
-
-def _digest_of_copy(kept: Path, interpreter: Interpreter) -> str:
-    return _digest("directory", digest_tree(read_tree(kept)), _built_for(interpreter))
 
 
 def _versions_told(version: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from perdure_pm import __version__
 from perdure_pm.model.errors import IntegrityFault, NothingInstalled
+from perdure_pm.model.identity import is_editable, normalise_distribution
 from perdure_pm.store import receipts
 from perdure_pm.store.crashes import load_crashes
 from perdure_pm.store.generations import Generation, list_generations, load_current
@@ -21,9 +22,11 @@ from perdure_pm.store.layout import Layout, environment_python
 from perdure_pm.store.pointer import list_profiles, load_pointer, read_plain
 from perdure_pm.store.policy import lazy_allowed
 from perdure_pm.store.published import load_published
+from perdure_pm.store.recorded import recorded_versions, selection_of
 from perdure_pm.store.trial import load_trial, show_trial
 
 _RUNTIME = re.compile(r"[0-9a-f]{12}(\.[0-9]+)?")
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _MAX_RECORD = 1 << 20
 
 
@@ -110,7 +113,7 @@ def _show(generation: Generation) -> dict[str, Any]:
     interpreter = record["interpreter"]
     return {
         **_show_briefly(generation),
-        "plugins": [{"name": plugin["name"], "version": plugin["version"]} for plugin in record["plugins"]],
+        "plugins": _show_plugins(generation),
         "interpreter": {
             "version": interpreter["version"],
             "path": interpreter["path"],
@@ -118,6 +121,19 @@ def _show(generation: Generation) -> dict[str, Any]:
         },
         "packages": len(record["packages"]),
     }
+
+
+def _show_plugins(generation: Generation) -> list[dict[str, Any]]:
+    """Return the distributions that were selected, in load order; what they declare may be called anything (`B`)."""
+    versions = {plugin["distribution"]: plugin["version"] for plugin in generation.record["plugins"]}
+    versions |= recorded_versions(generation)
+    found = []
+    for entry in selection_of(generation):
+        name = _NAME.match(entry)  # reading a requirement would take longer than all else
+        distribution = normalise_distribution(name[0] if name else entry)
+        editable = is_editable(entry)
+        found.append({"name": distribution, "version": versions.get(distribution), "editable": editable})
+    return found
 
 
 def _show_briefly(generation: Generation) -> dict[str, Any]:

@@ -33,13 +33,14 @@ from perdure_pm.ops.wheel_file import read_metadata
 _NAMED = re.compile(r"\s*(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[(?P<extras>[^\]]*)\])?\s*@\s*(?P<place>.+?)\s*")
 
 
-def find_entry(context: Context, word: str) -> tuple[str, str]:
+def find_entry(context: Context, word: str, *, editable: bool = False) -> tuple[str, str]:
     """Return the entry that a typed word means, and what a person should know of it. The caller holds the mutex.
 
     Args:
         context: the world.
         word: a requirement, an entry, a path (absolute, the command line saw to that), ``git+…@REVISION``, or one of
             the latter two behind ``NAME @``.
+        editable: whether it is to run from where it is edited, which only a directory can.
 
     Raises:
         UsageFault: it is none of them.
@@ -52,6 +53,12 @@ def find_entry(context: Context, word: str) -> tuple[str, str]:
     extras = (
         tuple(sorted(extra.strip() for extra in (match["extras"] or "").split(",") if extra.strip())) if match else ()
     )
+    if editable and (place.startswith("git+") or not looks_like_path(place) or kind_of_file(place) != "directory"):
+        raise UsageFault(
+            f"only a directory can run from where it is edited, and {without_secret(word)} is none",
+            hint="name the directory, as in perdure-pm plugin add --editable ./DIRECTORY",
+            context={"requirement": without_secret(word)},
+        )
     if place.startswith("git+"):
         return _find_repository(context, place, name, extras)
     if looks_like_path(place):
@@ -62,7 +69,7 @@ def find_entry(context: Context, word: str) -> tuple[str, str]:
                 hint="name a directory, a wheel or an sdist; a plugin from an index is named without a path",
                 context={"path": path},
             )
-        return file_entry(name or _read_name(context, path), path, extras), ""
+        return file_entry(name or _read_name(context, path), path, extras, editable=editable), ""
     problem = find_entry_problem(word)
     if problem is not None:
         raise UsageFault(

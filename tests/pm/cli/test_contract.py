@@ -36,7 +36,6 @@ ANSWERS = [
 ]
 
 FAILURES = [
-    (["plugin", "add", "--editable", "./x"], "plugin add", "usage", 2),
     ([], "", "usage", 2),
     (["nope"], "", "usage", 2),
     (["--nope"], "", "usage", 2),

@@ -31,7 +31,7 @@ home           HOME
 profile        default
 generation     1-0123456789ab, made 2026-11-29T19:00:00Z
 host           perdure 0.1.0
-plugins        facts 0.1.0
+plugins        perdure-facts 0.1.0
 python         3.13.1   /usr/bin/python3
 also kept      2-0123456789ab
 pm             0.1.0, runtime none, uv none
@@ -83,7 +83,7 @@ def test_the_same_as_json(pm: CommandLine, layout: Layout) -> None:
                 "id": IDENTITY,
                 "host": {"name": "perdure", "version": "0.1.0"},
                 "created": "2026-11-29T19:00:00Z",
-                "plugins": [{"name": "facts", "version": "0.1.0"}],
+                "plugins": [{"name": "perdure-facts", "version": "0.1.0", "editable": False}],
                 "interpreter": {"version": "3.13.1", "path": "/usr/bin/python3", "present": True},
                 "packages": 1,
             },

@@ -53,7 +53,9 @@ def test_a_commit_of_a_repository() -> None:
         (f"notify @ git+https://u:p@example.invalid/n.git@{COMMIT}", "must not hold a user or a password"),
         (f"notify @ git+https://example.invalid/n.git@{COMMIT}#subdirectory=../x", "leads out of the repository"),
         ("notify @ file://host/srv/notify", "must be file:// and an absolute path"),
-        ("notify @ file:///srv/notify#egg=x", "and nothing behind it"),
+        ("notify @ file:///srv/notify#egg=x", "and nothing behind it but #editable"),
+        ("notify @ file:///srv/notify-1.0.tar.gz#editable", "only a directory can be edited"),
+        (f"notify @ git+https://example.invalid/n.git@{COMMIT}#editable", "a commit cannot be edited"),
         ("notify @ file:///srv/notify ; sys_platform == 'linux'", "takes no marker"),
     ],
 )
