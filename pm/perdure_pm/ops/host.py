@@ -15,6 +15,7 @@ from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.admission import Admission
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import InterpreterMissing, NothingInstalled, UsageFault
+from perdure_pm.ops.carried import require_wheelhouse
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.host_lock import HostSpec, find_locked, lock_host
 from perdure_pm.ops.release import Release, digest_checkout, ensure_release, load_release
@@ -25,7 +26,8 @@ from perdure_pm.store.layout import Layout
 
 
 def make_uv(context: Context) -> Uv:
-    """Return the uv that belongs to PM's seed, fetched where it is missing."""
+    """Return the uv that belongs to PM's seed, fetched where it is missing; a wheelhouse is looked at first."""
+    require_wheelhouse(context.network)
     lock = seed_source(context.layout) / "pm" / "uv.lock"
     binary = ensure_uv(context.layout, context.filesystem, context.reporter, lock=lock, network=context.network)
     return Uv(binary, context.layout, context.network, context.environ, on_tick=context.reporter.heartbeat)

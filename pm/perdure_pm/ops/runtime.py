@@ -47,6 +47,7 @@ from perdure_pm.model.errors import (
 from perdure_pm.model.lock_view import choose_wheel, parse_locked_tool
 from perdure_pm.model.network import Network
 from perdure_pm.ops.build import bare_environment, build_environment, build_wheels
+from perdure_pm.ops.carried import require_wheelhouse
 from perdure_pm.ops.launchers import write_library, write_pm_launcher
 from perdure_pm.store.inventory import (
     FILE_NAME,
@@ -187,6 +188,7 @@ def build_runtime(
         environ: the caller's environment, from which only the network's settings are taken.
         python: the base interpreter that the user asked for: a path, a command's name or a version.
     """
+    require_wheelhouse(network)
     remove_unfinished(layout, filesystem)
     binary = ensure_uv(layout, filesystem, reporter, lock=source / "pm" / "uv.lock", network=network)
     uv = Uv(binary, layout, network, environ, on_tick=lambda: reporter.progress("pm", "building PM's runtime"))
