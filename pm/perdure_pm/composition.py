@@ -66,6 +66,7 @@ OPERATIONS: dict[str, Operation] = {
     "collect": Operation("collect:collect", mutating=True, frees=True),
     "trial-judge": Operation("trial:judge_start", mutating=True),
     "upgrade": Operation("install:upgrade", mutating=True),
+    "wheelhouse-build": Operation("wheelhouse:build_wheelhouse", mutating=True),
     "self-rebuild": Operation("self_rebuild:rebuild_self", mutating=True),
 }
 

@@ -70,6 +70,7 @@ OPERATION_NAMES: tuple[str, ...] = (
     "self-rebuild",
     "trial-judge",
     "upgrade",
+    "wheelhouse-build",
 )
 """Every operation of the worker, sorted: a client refuses any other before it acquires a runtime."""
 

@@ -11,22 +11,21 @@ import hashlib
 import html
 import http.server
 import json
+import platform
 import re
 import ssl
 import subprocess
+import sys
 import threading
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from packaging.markers import Marker
-from packaging.tags import sys_tags
-from packaging.utils import parse_wheel_filename
-
 from perdure_pm.adapters.download import obtain
-from perdure_pm.model.lock_view import Artefact, choose_wheel, parse_locked_tool
+from perdure_pm.model.lock_view import choose_wheel, parse_locked_tool
 from perdure_pm.model.settings import SETTINGS, network_of, resolve
+from perdure_pm.model.target import parse_target
+from perdure_pm.ops.wheelhouse import Needs
 from tests.system.machine import execute
 
 PAGE = "application/vnd.pypi.simple.v1+json"
@@ -36,43 +35,27 @@ PROJECTS: tuple[tuple[str, tuple[str, ...]], ...] = ((".", ("bundled",)), ("pm",
 
 def collect_wheels(checkout: Path, target: Path, *, uv: Path, environment: Mapping[str, str]) -> None:
     """Have in `target` every wheel that PM and the app need on this machine and this Python, and uv's own."""
-    import platform
-    import sys
-
     network = network_of(resolve(SETTINGS, {}, environment, {}))
     target.mkdir(parents=True)
-    needed = {
-        artefact.name: (name, artefact)
-        for project, groups in PROJECTS
-        for name, artefact in _needed(checkout / project, groups, uv)
-    }
+    major, minor = sys.version_info[:2]
+    needs = Needs(target=parse_target(None, f"{major}.{minor}"))
+    for project, groups in PROJECTS:
+        lock = (checkout / project / "uv.lock").read_text(encoding="utf-8")
+        needs.add_locked(_exported(checkout / project, groups, uv), [lock], project, None)
+    needs.require_all()
     tool = parse_locked_tool((checkout / "pm" / "uv.lock").read_text(encoding="utf-8"), "uv")
-    binary = choose_wheel(tool, sys.platform, platform.machine())
-    for name, artefact in [*needed.values(), ("uv", binary)]:
-        obtain(artefact, name, target / artefact.name, network=network)
+    needs.add(choose_wheel(tool, sys.platform, platform.machine()), "uv", "pm")
+    for name, (artefact, distribution, _) in needs.files.items():
+        obtain(artefact, distribution, target / name, network=network)
 
 
-def _needed(project: Path, groups: tuple[str, ...], uv: Path) -> Iterator[tuple[str, Artefact]]:
-    """Yield name and wheel of each package that the project's lock holds for this machine."""
-    lock = tomllib.loads((project / "uv.lock").read_text(encoding="utf-8"))
-    packages = {(entry["name"], entry.get("version")): entry for entry in lock["package"]}
-    order = {tag: position for position, tag in enumerate(sys_tags())}
+def _exported(project: Path, groups: tuple[str, ...], uv: Path) -> str:
+    """Return what the project's lock holds, pinned and hashed."""
     command: list[str | Path] = [uv, "export", "--frozen", "--offline", "--no-cache", "--no-config", "--no-header"]
-    command += ["--no-annotate", "--no-emit-local", "--no-default-groups", "--no-hashes", "--project", project]
+    command += ["--no-annotate", "--no-emit-local", "--no-default-groups", "--project", project]
     for group in groups:
         command += ["--group", group]
-    for line in execute(command).succeeded().out.splitlines():
-        requirement, _, marker = line.partition(";")
-        if not requirement.strip() or (marker and not Marker(marker.strip()).evaluate()):
-            continue
-        name, version = requirement.strip().split("==")
-        ranked = []
-        for wheel in packages[name, version]["wheels"]:
-            artefact = Artefact(wheel["url"], wheel["hash"].partition(":")[2], wheel.get("size", 0))
-            fitting = [order[tag] for tag in parse_wheel_filename(artefact.name)[3] if tag in order]
-            if fitting:
-                ranked.append((min(fitting), artefact))
-        yield name, min(ranked, key=lambda pair: pair[0])[1]
+    return execute(command).succeeded().out
 
 
 def write_index(wheels: Path, target: Path) -> Path:

@@ -80,13 +80,7 @@ class Uv:
             ["build", "--wheel", "--offline", "--out-dir", target, "--python", python, "--no-create-gitignore", source],
             f"building a wheel of {source.name}",
         )
-        wheels = sorted(target.glob("*.whl"))
-        if len(wheels) != 1:
-            raise BuildFailed(
-                f"building {source} gave {len(wheels)} wheels instead of one",
-                hint="see the project's [tool.uv.build-backend] table",
-            )
-        return wheels[0]
+        return _only_wheel(target, source.name)
 
     def build_source(
         self,
@@ -118,10 +112,7 @@ class Uv:
             f"building {what}",
             variables=variables or {},
         )
-        wheels = sorted(target.glob("*.whl"))
-        if len(wheels) != 1:
-            raise BuildFailed(f"building {what} gave {len(wheels)} wheels instead of one")
-        return wheels[0]
+        return _only_wheel(target, what)
 
     def export(self, project: Path, python: Path, *, groups: Sequence[str] = (), extras: Sequence[str] = ()) -> str:
         """Return the requirements, pinned and hashed, that a project's lock holds for it, `groups` and `extras`.
@@ -242,6 +233,15 @@ class Uv:
         if exclude_newer is not None:
             lock.write_text(without_cutoff(lock.read_text(encoding="utf-8")), encoding="utf-8")
 
+    def compile(self, asked: Path, pins: Path, *, platform: str, python: str) -> str:
+        """Return, as the text of a pylock.toml, what the requirements in `asked` resolve to on another machine.
+
+        Versions in `pins` bind. Nothing is built: what has no wheel there is no answer. `platform` is in uv's words.
+        """
+        arguments: list[str | Path] = ["pip", "compile", asked, "--constraints", pins, *self._index_arguments()]
+        arguments += ["--python-platform", platform, "--python-version", python, "--no-build", "--quiet", "--no-header"]
+        return self._uv([*arguments, "--format", "pylock.toml"], f"resolving for {platform}").stdout
+
     def check_lock(self, project: Path, python: Path) -> None:
         """Return when the lock of `project` is what its pyproject.toml resolves to; raise BuildFailed otherwise."""
         self._uv(["lock", "--check", "--project", project, "--python", python], f"checking {project / 'uv.lock'}")
@@ -348,6 +348,14 @@ def find_python_refusal(said: str) -> tuple[str, str, str] | None:
     words = " ".join(said.split())
     asked, needs = set(_ASKED.findall(words)), _PYTHON.findall(words)
     return (asked.pop(), *needs[-1]) if len(asked) == 1 and needs else None
+
+
+def _only_wheel(target: Path, what: str) -> Path:
+    wheels = sorted(target.glob("*.whl"))
+    if len(wheels) != 1:
+        hint = "see the project's table of its build backend"
+        raise BuildFailed(f"building {what} gave {len(wheels)} wheels instead of one", hint=hint)
+    return wheels[0]
 
 
 def _build_arguments(builds: Sequence[str] | None) -> list[str | Path]:

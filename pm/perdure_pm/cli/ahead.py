@@ -32,6 +32,7 @@ OPERATIONS: dict[tuple[str, ...], str] = {
     ("repair",): "repair",
     ("rollback",): "rollback",
     ("upgrade",): "upgrade",
+    ("wheelhouse", "build"): "wheelhouse-build",
 }
 """Verbs that a worker serves, where they are the first words."""
 

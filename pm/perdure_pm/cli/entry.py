@@ -62,6 +62,7 @@ VERBS: dict[str, str] = {
     "self": "own:own",
     "path": "environment:path",
     "uninstall": "uninstall:uninstall",
+    "wheelhouse": "carrying:wheelhouse",
     "completions": "completions:completions",
     "start-on-trial": "trial_start:start_on_trial",
 }

@@ -33,8 +33,8 @@ class Artefact:
 
     @property
     def name(self) -> str:
-        """The file's name."""
-        return self.url.rsplit("/", 1)[-1]
+        """The file's name; an address has the ``+`` of a local version in another spelling."""
+        return self.url.rsplit("/", 1)[-1].replace("%2B", "+").replace("%2b", "+")
 
 
 @dataclass(frozen=True)

@@ -194,6 +194,7 @@ def test_help_names_every_verb_with_a_whole_sentence(pm: CommandLine) -> None:
         "  uninstall    Remove what PM made in the home, and nothing else.\n"
         "  upgrade      Take the newest host and plugins that fit.\n"
         "  version      Show the version of PM.\n"
+        "  wheelhouse   Make a directory of wheels for a machine without a network.\n"
     )
 
 

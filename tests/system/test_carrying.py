@@ -1,0 +1,141 @@
+"""What is carried to a machine without a network, made and used for real."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perdure_pm.adapters.filesystem import LocalFilesystem
+from tests.pm.wheels import write_wheel
+from tests.system.machine import Installation, fingerprint
+from tests.system.test_mirrors import require_same_packages
+
+pytestmark = pytest.mark.platforms("linux", "darwin")
+
+
+@pytest.fixture(scope="module")
+def house(installed: Installation, index: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheelhouse that the installed home made of what it runs; nobody changes it."""
+    out = tmp_path_factory.mktemp("carried") / "wheel house"
+    made = installed.with_environment(PERDURE_INDEX_URL=index.as_uri())
+    answer = made.pm("wheelhouse", "build", "--out", out, "--json").succeeded()
+    said = json.loads((out / "wheelhouse.json").read_bytes())
+    there = sorted(path.name for path in out.glob("*.whl"))
+    assert sorted(item["name"] for item in said["files"]) == answer.json["data"]["files"] == there
+    return out
+
+
+@pytest.fixture
+def own_house(house: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed at will."""
+    return Path(shutil.copytree(house, tmp_path / "house"))
+
+
+@pytest.fixture
+def elsewhere(installed: Installation, new_home: Path, without_network: tuple[str, ...]) -> Installation:
+    """A machine without a network, with the checkout and nothing installed."""
+    return replace(installed, home=new_home, prefix=without_network)
+
+
+@pytest.mark.proves("wheelhouse-whole")
+def test_with_a_wheelhouse_install_plugin_add_and_repair_work_without_a_network(
+    installed: Installation, elsewhere: Installation, own_house: Path
+) -> None:
+    """Case 106."""
+    ways = ("--offline", "--wheelhouse", own_house)
+    elsewhere.up(*ways).succeeded()
+    require_same_packages(elsewhere, installed)
+    # It is extended by putting more into it.
+    write_wheel(own_house, "notify", "1.0", requires=["helper"], source="import sys\nplugin = sys.modules[__name__]\n")
+    write_wheel(own_house, "helper", "1.0", entries="")
+    added = elsewhere.pm("plugin", "add", "notify", "--json", *ways).succeeded()
+    packages = {change["name"] for change in added.json["data"]["plan"]["packages"]}
+    assert packages == {"notify", "helper"}
+    LocalFilesystem().remove_tree(elsewhere.home / "cache" / "uv")
+    LocalFilesystem().remove_tree(elsewhere.generation_path / "venv")
+    elsewhere.pm("repair", *ways).succeeded()
+    assert "notify" in elsewhere.pm("plugin", "list").succeeded().out
+    elsewhere.perdure("plugins", "--check").succeeded()
+
+
+@pytest.mark.proves("wheelhouse-checked")
+def test_what_a_wheelhouse_lacks_or_has_wrong_is_named_before_anything_is_built(
+    elsewhere: Installation, own_house: Path
+) -> None:
+    (gone,) = own_house.glob("mdurl-*.whl")
+    gone.unlink()
+    answer = elsewhere.up("--wheelhouse", own_house)
+    assert (answer.code, answer.error["code"]) == (6, "artefact-missing")
+    assert answer.error["context"]["missing"] == [gone.name]
+    (wrong,) = own_house.glob("click-*.whl")
+    wrong.write_bytes(wrong.read_bytes() + b"x")
+    answer = elsewhere.up("--wheelhouse", own_house)
+    assert (answer.code, answer.error["code"]) == (8, "integrity")
+    assert answer.error["context"]["wrong"] == [wrong.name]
+    assert not (elsewhere.home / "tools").exists()
+
+
+@pytest.mark.proves("wheelhouse-whole")
+def test_a_wheelhouse_that_cannot_be_whole_is_not_there_and_all_that_is_missing_is_named(
+    own: Installation, index: Path, tmp_path: Path
+) -> None:
+    """Case 8: wheels that only other wheels need; and wheels that no index has for another machine."""
+    shutil.copytree(index.parent / "wheels", tmp_path / "wheels")
+    shutil.copytree(index, tmp_path / "simple", ignore=shutil.ignore_patterns("mdurl", "typing-extensions"))
+    there = own.with_environment(PERDURE_INDEX_URL=(tmp_path / "simple").as_uri())
+    out = tmp_path / "out" / "house"
+    out.parent.mkdir()
+    answer = there.pm("wheelhouse", "build", "--out", out, "--json")
+    assert (answer.code, answer.error["code"]) == (6, "artefact-missing")
+    assert [name.split("-")[0] for name in answer.error["context"]["missing"]] == ["mdurl", "typing_extensions"]
+    answer = there.pm("wheelhouse", "build", "--out", out, "--json", "--platform", "win32-arm64", "--python", "3.99")
+    assert (answer.code, answer.error["code"]) == (1, "platform-unsupported")
+    assert [text.split()[0] for text in answer.error["context"]["unavailable"]] == ["rpds-py"]
+    assert "no wheel for win32-arm64 and Python 3.99: rpds-py " in answer.error["summary"]
+    assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.proves("wheelhouse-whole")
+@pytest.mark.parametrize("kind", ["directory", "file", "link", "in the home"])
+def test_what_is_there_already_is_left_as_it_is(own: Installation, tmp_path: Path, kind: str) -> None:
+    """Case 9."""
+    folder = tmp_path / "place"
+    folder.mkdir()
+    out = folder / "out"
+    if kind == "directory":
+        out.mkdir()
+    elif kind == "file":
+        out.write_text("mine", encoding="utf-8")
+    elif kind == "link":
+        out.symlink_to(tmp_path / "nowhere")
+    else:
+        out = own.home / "out"
+    before = fingerprint(folder)
+    for words in ((), ("--dry-run",)):
+        answer = own.pm("wheelhouse", "build", "--out", out, "--json", *words)
+        assert (answer.code, answer.error["code"]) == (2, "usage")
+        assert str(out) in answer.error["summary"]
+    assert fingerprint(folder) == before
+
+
+@pytest.mark.proves("wheelhouse-whole")
+def test_a_wheelhouse_for_another_machine_and_python_holds_their_wheels(
+    own: Installation, tmp_path: Path, network_environment: Mapping[str, str]
+) -> None:
+    there = replace(own, environment={**own.environment, **network_environment})
+    out = tmp_path / "house"
+    words = ("--platform", "darwin-arm64", "--python", "3.13", "--json")
+    there.pm("wheelhouse", "build", "--out", out, *words).succeeded()
+    names = {path.name for path in out.glob("*.whl")}
+    built = {name for name in names if not name.endswith("-none-any.whl")}
+    assert {name.split("-")[0] for name in built} == {"uv", "psutil", "rpds_py"}
+    assert all("macosx" in name and "arm64" in name for name in built), built
+    assert any("-cp313-cp313-" in name for name in built), built
+    answer = replace(there, home=tmp_path / "new").up("--wheelhouse", out)
+    assert (answer.code, answer.error["code"]) == (1, "platform-unsupported")
+    assert "is for darwin-arm64, and this machine is " in answer.error["summary"]
