@@ -1,0 +1,125 @@
+"""A verdict: what the guard says of a command line, and why.
+
+Owns: the values. Does not own: how they come about (guard), or what happens after one (tools, approvals).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from perdure.domain.effect import Effect, Span
+from perdure.domain.json_value import JsonValue
+
+
+class Ruling(StrEnum):
+    """What may follow."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    REFUSE = "refuse"
+
+    @property
+    def strictness(self) -> int:
+        """A number that is larger for a stricter ruling."""
+        return _STRICTNESS[self]
+
+
+_STRICTNESS = {Ruling.ALLOW: 0, Ruling.ASK: 1, Ruling.REFUSE: 2}
+
+
+class Risk(StrEnum):
+    """How much could be lost."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+    @property
+    def height(self) -> int:
+        """A number that is larger for a higher risk."""
+        return _HEIGHT[self]
+
+
+_HEIGHT = {Risk.LOW: 0, Risk.MEDIUM: 1, Risk.HIGH: 2}
+
+
+class Overlap(StrEnum):
+    """How what is acted on and a protected root lie to each other."""
+
+    IS = "is"
+    CONTAINS = "contains"
+    WITHIN = "lies in"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """One effect that touches one protected root."""
+
+    root: str
+    """The root's path."""
+    why: str
+    """What the root is."""
+    overlap: Overlap
+    operand: str
+    """What is acted on, as far as it is known."""
+    sure: bool
+    """Whether it meets the root whatever is not known of it."""
+    effect: Effect
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return it for programs."""
+        return {
+            "root": self.root,
+            "why": self.why,
+            "overlap": self.overlap.value,
+            "operand": self.operand,
+            "sure": self.sure,
+            "act": self.effect.act.value,
+            "by": self.effect.by,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One thing that speaks for a ruling."""
+
+    code: str
+    """Stable kebab-case name of the kind of reason."""
+    text: str
+    """For people, without a full stop."""
+    span: Span | None = None
+    """Where in the text it was read."""
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return it for programs."""
+        place: list[JsonValue] | None = None if self.span is None else [self.span.start, self.span.end]
+        return {"code": self.code, "text": self.text, "span": place}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the guard says of one command line."""
+
+    ruling: Ruling
+    floor: bool
+    """Whether the ruling is the floor's: no mode, grant, plugin or setting skips it."""
+    risk: Risk
+    reasons: tuple[Reason, ...]
+    """Those of the ruling first; at least one where it is not `Ruling.ALLOW`."""
+    meetings: tuple[Meeting, ...] = ()
+
+    @property
+    def floor_ruling(self) -> Ruling:
+        """What the floor alone says."""
+        return self.ruling if self.floor else Ruling.ALLOW
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return it for programs."""
+        return {
+            "ruling": self.ruling.value,
+            "floor": self.floor,
+            "risk": self.risk.value,
+            "reasons": [reason.to_json() for reason in self.reasons],
+            "meetings": [meeting.to_json() for meeting in self.meetings],
+        }

@@ -1,0 +1,308 @@
+"""How risky a command is, above the floor, and why.
+
+Owns: the risk of each effect, and the positive list: what changes nothing by its program *and* its arguments. Does
+not own: the floor (judge, catastrophic), or who may allow what is asked (approvals). The facts about programs are
+data: risks.toml. Keeps: guard-unknown-asks, guard-safe-by-options.
+
+What changes nothing, or writes an ordinary file below the directory it works in, is of low risk and allowed. A
+program that nobody knows is of medium risk. What is not known of an argument counts as what would be worst.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from importlib import resources
+
+from perdure.domain.effect import Act, Effect, Hole, Spelling, Text, Word
+from perdure.domain.verdict import Reason, Risk, Ruling
+from perdure.guard.paths import show_word
+from perdure.guard.patterns import split, without_dots
+
+_WRITES = frozenset({Act.EMPTY, Act.OVERWRITE, Act.CHANGE, Act.PERMIT, Act.MOVE, Act.DELETE})
+_NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/1", "/dev/fd/2"})
+_SCRATCH = ("/tmp/", "/var/tmp/", "/private/tmp/")  # noqa: S108  # compared, never written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classification:
+    """What classification says of a whole command line."""
+
+    ruling: Ruling
+    risk: Risk
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Safe:
+    unless: tuple[str, ...] = ()
+    words: tuple[tuple[str, ...], ...] = ()
+    operands: int | None = None
+    only: re.Pattern[str] | None = None
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    words: tuple[tuple[str, ...], ...]
+    options: tuple[str, ...]
+    without: re.Pattern[str] | None
+    risk: Risk
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    pattern: re.Pattern[str]
+    risk: Risk
+    code: str
+    text: str
+
+
+@dataclass(slots=True)
+class _Table:
+    safe: dict[str, _Safe] = field(default_factory=dict)
+    described: frozenset[str] = frozenset()
+    rules: dict[str, list[_Rule]] = field(default_factory=dict)
+    places: list[_Place] = field(default_factory=list)
+
+
+def classify(effects: Sequence[Effect], homes: Sequence[str] = ()) -> Classification:
+    """Return the highest risk of the effects, with every reason for it, the highest first."""
+    found = [pair for effect in effects for pair in _reasons(effect, tuple(homes))]
+    found.sort(key=lambda pair: -pair[0].height)
+    risk = found[0][0] if found else Risk.LOW
+    reasons = tuple(dict.fromkeys(reason for level, reason in found if level is not Risk.LOW))
+    return Classification(ruling=Ruling.ALLOW if risk is Risk.LOW else Ruling.ASK, risk=risk, reasons=reasons)
+
+
+def _reasons(effect: Effect, homes: tuple[str, ...]) -> Iterator[tuple[Risk, Reason]]:
+    if effect.act is Act.RUN:
+        yield _running(effect)
+        return
+    if effect.act is Act.MOUNT:
+        yield Risk.HIGH, Reason(code="system", text=f"{effect.by} changes what is mounted", span=effect.span)
+        return
+    if effect.act not in _WRITES:
+        return
+    shown = show_word(effect.operand)
+    if effect.act is Act.DELETE:
+        below = effect.recursive or effect.only_below
+        code, risk = ("recursive-delete", Risk.HIGH) if below else ("delete", Risk.MEDIUM)
+        what = f"deletes {shown}" + (" with everything below it" if below else "")
+        yield risk, Reason(code=code, text=f"{effect.by} {what}", span=effect.span)
+    elif effect.act is Act.PERMIT:
+        risk = Risk.HIGH if effect.recursive else Risk.MEDIUM
+        yield risk, Reason(code="permissions", text=f"{effect.by} changes the permissions of {shown}", span=effect.span)
+    elif effect.act is Act.EMPTY:
+        yield Risk.MEDIUM, Reason(code="empties", text=f"{effect.by} empties {shown}", span=effect.span)
+    yield from _placed(effect, homes, shown)
+
+
+def _placed(effect: Effect, homes: tuple[str, ...], shown: str) -> Iterator[tuple[Risk, Reason]]:
+    """Yield what the place that is written to says of the risk."""
+    ordinary = True
+    for path, below in _paths(effect):
+        if path is None:
+            ordinary = False
+            continue
+        if path in _NOWHERE:
+            continue
+        for place in _table(homes).places:
+            if place.pattern.fullmatch(path):
+                yield (
+                    place.risk,
+                    Reason(code=place.code, text=f"{effect.by} writes {shown}, {place.text}", span=effect.span),
+                )
+                return
+        ordinary = ordinary and (below or path.startswith(_SCRATCH))
+    if not ordinary and effect.act not in {Act.DELETE, Act.PERMIT}:
+        yield (
+            Risk.MEDIUM,
+            Reason(
+                code="writes-elsewhere",
+                text=f"{effect.by} writes {shown}, outside the directory it works in",
+                span=effect.span,
+            ),
+        )
+
+
+def _paths(effect: Effect) -> Iterator[tuple[str | None, bool]]:
+    """Yield each path that is written to, where it is known, and whether it is below the directory it counts from."""
+    for spelling in effect.operand.spellings:
+        for directory in effect.directories:
+            for base in directory.spellings:
+                folder = without_dots(split((), base)).text
+                path = without_dots(split(spelling, base))
+                text = path.text
+                if text is None and not path.open:
+                    text = "/" + "/".join("".join(getattr(p, "text", "") for p in part) for part in path.components)
+                yield text, folder is not None and text is not None and text.startswith(folder.rstrip("/") + "/")
+
+
+def _running(effect: Effect) -> tuple[Risk, Reason]:
+    written = effect.operand.known
+    if written is None:
+        reason = f"what {show_word(effect.operand)} starts cannot be told"
+        return Risk.HIGH, Reason(code="unknown-program", text=reason, span=effect.span)
+    table = _table(())
+    folder, _, name = written.rpartition("/")
+    # A program beside the work is whatever somebody made it, also where it is called `ls`.
+    known = not folder or folder in {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"}
+    low = Risk.LOW, Reason(code="safe", text=f"`{written}` changes nothing", span=effect.span)
+    if known and (rule := table.safe.get(name)) is not None and _is_safe(rule, effect.arguments):
+        return low
+    if known:
+        fitting = [rule for rule in table.rules.get(name, ()) if _fits(rule, effect.arguments)]
+        if fitting:
+            worst = max(fitting, key=lambda rule: rule.risk.height)
+            return worst.risk, Reason(code=worst.code, text=f"`{name}` {worst.text}", span=effect.span)
+        if name in table.described:
+            return low
+    return Risk.MEDIUM, Reason(
+        code="unknown-program", text=f"what `{written}` does with these arguments is not known", span=effect.span
+    )
+
+
+def _is_safe(rule: _Safe, arguments: Sequence[Word]) -> bool:
+    known = [word.known for word in arguments]
+    for word in arguments:
+        if any(_may_be(spelling, pattern) for pattern in rule.unless for spelling in word.spellings):
+            return False
+    operands = [word for word in known if word is None or not word.startswith("-")]
+    if rule.words and not any(_begins(known, words) for words in rule.words):
+        return False
+    if rule.operands is not None and len(operands) > rule.operands:
+        return False
+    if rule.needs and not any(word in rule.needs for word in known):
+        return False
+    if rule.only is not None and operands:
+        # The program of a little language stands first; files follow.
+        return operands[0] is not None and rule.only.fullmatch(operands[0]) is not None
+    return True
+
+
+def _may_be(spelling: Spelling, pattern: str) -> bool:
+    """Return whether a word may come out as something that the glob matches: a hole may be anything."""
+    if any(isinstance(piece, Hole) for piece in spelling):
+        head = ""
+        for piece in spelling:
+            if not isinstance(piece, Text):
+                break
+            head += piece.text
+        fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+        return head.startswith(fixed) or fixed.startswith(head)
+    return fnmatchcase("".join(getattr(piece, "text", "") for piece in spelling), pattern)
+
+
+def _begins(known: Sequence[str | None], words: tuple[str, ...]) -> bool:
+    """Return whether the first words that are no option are these; an option of the rule may stand anywhere."""
+    plain = [word for word in known if word is None or not word.startswith("-")]
+    at = 0
+    for word in words:
+        if word.startswith("-"):
+            if word not in known:
+                return False
+        elif at >= len(plain) or plain[at] != word:
+            return False
+        else:
+            at += 1
+    return True
+
+
+def _fits(rule: _Rule, arguments: Sequence[Word]) -> bool:
+    known = [word.known for word in arguments]
+    if rule.words and not any(_begins(known, words) for words in rule.words):
+        return False
+    if rule.options and not any(
+        _may_be(spelling, pattern) for word in arguments for pattern in rule.options for spelling in word.spellings
+    ):
+        return False
+    return rule.without is None or rule.without.search(" ".join(word or "" for word in known)) is None
+
+
+@functools.lru_cache(maxsize=8)
+def _table(homes: tuple[str, ...]) -> _Table:
+    raw = _raw()
+    table = _Table()
+    safe = _mapping(raw["safe"])
+    table.safe = {name: _Safe() for name in _texts(safe["programs"])}
+    for name, entry in _mapping(safe["with"]).items():
+        values = _mapping(entry)
+        only, operands = values.get("only"), values.get("operands")
+        table.safe[name] = _Safe(
+            unless=_texts(values.get("unless", [])),
+            words=tuple(tuple(words.split()) for words in _texts(values.get("words", []))),
+            operands=operands if isinstance(operands, int) else None,
+            only=re.compile(only, re.DOTALL) if isinstance(only, str) else None,
+            needs=_texts(values.get("needs", [])),
+        )
+    table.described = frozenset(_texts(_mapping(raw["described"])["programs"]))
+    for entry in _entries(raw["rule"]):
+        without = entry.get("without")
+        rule = _Rule(
+            words=tuple(tuple(words.split()) for words in _texts(entry.get("words", []))),
+            options=_texts(entry.get("options", [])),
+            without=re.compile(without) if isinstance(without, str) else None,
+            risk=Risk(str(entry["risk"])),
+            code=str(entry["code"]),
+            text=str(entry["text"]),
+        )
+        for name in _texts(entry["programs"]):
+            table.rules.setdefault(name, []).append(rule)
+    for entry in _entries(raw["place"]):
+        table.places.append(
+            _Place(
+                pattern=_place_pattern(str(entry["path"]), homes),
+                risk=Risk(str(entry["risk"])),
+                code=str(entry["code"]),
+                text=str(entry["text"]),
+            )
+        )
+    return table
+
+
+@functools.lru_cache(maxsize=1)
+def _raw() -> Mapping[str, object]:
+    return tomllib.loads(resources.files("perdure.guard").joinpath("risks.toml").read_text(encoding="utf-8"))
+
+
+def _place_pattern(path: str, homes: tuple[str, ...]) -> re.Pattern[str]:
+    made = ""
+    for piece in re.split(r"(\*\*/|/\*\*|\*|\{[^}]*\}|^~)", path):
+        if piece == "~":
+            made += "(?:" + "|".join([*map(re.escape, homes), r"/home/[^/]+", r"/Users/[^/]+", "/root"]) + ")"
+        elif piece == "**/":
+            made += "(?:.*/)"
+        elif piece == "/**":
+            made += "(?:/.*)"
+        elif piece == "*":
+            made += "[^/]*"
+        elif piece.startswith("{"):
+            made += "(?:" + "|".join(map(re.escape, piece[1:-1].split(","))).replace(r"\*", "[^/]*") + ")"
+        else:
+            made += re.escape(piece)
+    return re.compile(made, re.DOTALL)
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError(f"risks.toml: a table was expected, not {value!r}")
+    return value
+
+
+def _entries(value: object) -> list[Mapping[str, object]]:
+    if not isinstance(value, list):
+        raise TypeError(f"risks.toml: an array of tables was expected, not {value!r}")
+    return [_mapping(entry) for entry in value]
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"risks.toml: a list of texts was expected, not {value!r}")
+    return tuple(map(str, value))

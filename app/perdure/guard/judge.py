@@ -1,0 +1,236 @@
+"""Effects in, a verdict out: what the floor refuses, what it puts to a person, and what is left to classification.
+
+Owns: which act on which overlap is refused, what is asked because it cannot be known, and the order of the two
+floors. Does not own: comparing (paths), what is catastrophic (catastrophic), how risky the rest is (classify). Keeps:
+guard-own-feet, guard-floor-asks, guard-strictest.
+
+The floor's own *ask* is not a lower refusal but another question: nothing skips it, because whoever pads a command
+until no reader understands it must not gain anything by that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from perdure.domain.effect import Act, Effect, Hole, NotAnalysable, Pattern, Reading, Text
+from perdure.domain.verdict import Meeting, Overlap, Reason, Risk, Ruling, Verdict
+from perdure.guard.catastrophic import find_catastrophes
+from perdure.guard.classify import Classification, classify
+from perdure.guard.paths import Match, Protected, only_byte_code, show_word
+from perdure.guard.patterns import split_text
+
+_HARMS: dict[Act, frozenset[Overlap]] = {
+    Act.DELETE: frozenset({Overlap.IS, Overlap.WITHIN}),
+    Act.EMPTY: frozenset({Overlap.IS, Overlap.WITHIN}),
+    Act.MOVE: frozenset(Overlap),
+    Act.OVERWRITE: frozenset({Overlap.IS, Overlap.WITHIN}),
+    Act.CHANGE: frozenset({Overlap.IS, Overlap.WITHIN}),
+    Act.PERMIT: frozenset({Overlap.IS, Overlap.WITHIN}),
+    Act.MOUNT: frozenset(Overlap),
+    Act.READ: frozenset({Overlap.IS, Overlap.WITHIN}),
+    Act.RUN: frozenset(),
+}
+"""What harms a root that a single operand meets so."""
+
+_REACHES_BELOW = frozenset({Act.DELETE, Act.EMPTY, Act.PERMIT})
+"""What harms a root in a directory, where everything below the directory is meant."""
+
+_VERBS = {
+    Act.DELETE: "deletes",
+    Act.EMPTY: "empties",
+    Act.MOVE: "moves away",
+    Act.OVERWRITE: "overwrites",
+    Act.CHANGE: "changes",
+    Act.PERMIT: "changes the permissions of",
+    Act.READ: "reads",
+    Act.MOUNT: "mounts over",
+    Act.RUN: "runs",
+}
+
+_LOGINS = frozenset({"authorized_keys", "authorized_keys2", ".rhosts", ".shosts", "sudoers"})
+"""Files that let somebody in: whoever writes them, a person has to do it outside a run."""
+_WRITES = frozenset({Act.EMPTY, Act.OVERWRITE, Act.CHANGE})
+
+_OWN_PROGRAMS = re.compile(r"(?:.*/)?(perdure|perdure-pm)(?:\.cmd|\.exe)?")
+# What a command may not say to Perdure itself: it would answer for the person, or take away what guards it.
+_OWN_VERBS: dict[str, frozenset[str]] = {
+    "approvals": frozenset({"approve", "decline", "allow", "revoke", "set", "clear"}),
+    "allow": frozenset(),
+    "approve": frozenset(),
+    "config": frozenset({"set", "unset", "edit", "add", "remove"}),
+    "uninstall": frozenset(),
+    "gateway": frozenset({"token"}),
+}
+
+
+def judge(reading: Reading, protected: Protected, homes: Sequence[str] = ()) -> Verdict:
+    """Return what follows from one reading of a command line.
+
+    Args:
+        reading: what would happen, as far as the text tells.
+        protected: what must stay as it is.
+        homes: the directories of people's own files.
+    """
+    refusals: list[Reason] = []
+    asks: list[Reason] = [_not_analysable(place) for place in reading.not_analysable]
+    meetings: list[Meeting] = []
+    for effect in reading.effects:
+        refusals += find_catastrophes(effect, protected, tuple(homes))
+    for effect in reading.effects:
+        for match in _harmful(effect, protected):
+            meeting = _meeting(effect, match)
+            if any(
+                (known.root, known.operand, known.effect) == (meeting.root, meeting.operand, effect)
+                for known in meetings
+            ):
+                continue
+            meetings.append(meeting)
+            (refusals if match.sure else asks).append(_own_feet(meeting))
+        refusals += _own_policy(effect)
+        asks += _unknown(effect, protected)
+    classified = classify(reading.effects, homes)
+    if refusals:
+        return _verdict(Ruling.REFUSE, refusals, asks, meetings, classified)
+    if asks:
+        return _verdict(Ruling.ASK, asks, (), meetings, classified)
+    return Verdict(
+        ruling=classified.ruling,
+        floor=False,
+        risk=classified.risk,
+        reasons=classified.reasons,
+        meetings=tuple(meetings),
+    )
+
+
+def strictest(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the strictest of several verdicts on one text: the floor's before others of the same strength."""
+    return max(verdicts, key=lambda verdict: (verdict.ruling.strictness, verdict.floor, verdict.risk.height))
+
+
+def _verdict(
+    ruling: Ruling,
+    reasons: Sequence[Reason],
+    others: Sequence[Reason],
+    meetings: Sequence[Meeting],
+    classified: Classification,
+) -> Verdict:
+    said = tuple(dict.fromkeys((*reasons, *others, *classified.reasons)))
+    return Verdict(ruling=ruling, floor=True, risk=Risk.HIGH, reasons=said, meetings=tuple(meetings))
+
+
+def _not_analysable(place: NotAnalysable) -> Reason:
+    return Reason(code="not-analysable", text=place.reason, span=place.span)
+
+
+def _harmful(effect: Effect, protected: Protected) -> Iterator[Match]:
+    """Yield the roots that the effect harms, or may harm."""
+    allowed = _HARMS[effect.act]
+    below = (effect.recursive or effect.only_below) and effect.act in _REACHES_BELOW
+    whole = below or effect.act in {Act.MOVE, Act.MOUNT}
+    if not allowed:
+        return
+    for match in protected.matches(effect, whole=whole):
+        if effect.act is Act.READ and not match.root.secret:
+            continue
+        # A word of which nothing is known meets everything: `_unknown` has a sentence of its own for it.
+        if not match.sure and effect.operand.unknown:
+            continue
+        if match.overlap in allowed or (below and match.overlap is Overlap.CONTAINS):
+            yield match
+
+
+def _meeting(effect: Effect, match: Match) -> Meeting:
+    return Meeting(
+        root=match.root.path,
+        why=match.root.why,
+        overlap=match.overlap,
+        operand=match.operand,
+        sure=match.sure,
+        effect=effect,
+    )
+
+
+def _own_feet(meeting: Meeting) -> Reason:
+    place = {
+        Overlap.IS: meeting.root,
+        Overlap.CONTAINS: f"{meeting.operand}, which holds {meeting.root}",
+        Overlap.WITHIN: f"{meeting.operand} in {meeting.root}",
+    }[meeting.overlap]
+    verb = _VERBS[meeting.effect.act]
+    if meeting.sure:
+        return Reason(
+            code="own-feet", text=f"{meeting.effect.by} {verb} {place} ({meeting.why})", span=meeting.effect.span
+        )
+    return Reason(
+        code="own-feet-perhaps",
+        text=f"{meeting.effect.by} {verb} {show_word(meeting.effect.operand)}, "
+        f"which may be {meeting.root} ({meeting.why})",
+        span=meeting.effect.span,
+    )
+
+
+def _own_policy(effect: Effect) -> Iterator[Reason]:
+    """Yield why a command may not do this to what decides about commands."""
+    if effect.act in _WRITES:
+        for spelling in effect.operand.spellings:
+            last = "".join(piece.text if isinstance(piece, Text) else "\0" for piece in spelling)
+            names = split_text(last)
+            if names and (names[-1] in _LOGINS or (len(names) > 1 and names[-2] == "sudoers.d")):
+                yield Reason(
+                    code="lets-somebody-in",
+                    text=f"{effect.by} writes {show_word(effect.operand)}, which decides who may log in or become root",
+                    span=effect.span,
+                )
+                return
+    if effect.act is not Act.RUN:
+        return
+    program = _OWN_PROGRAMS.fullmatch(effect.operand.known or "")
+    if program is None:
+        return
+    words = [word.known for word in effect.arguments]
+    verbs = [word for word in words if word is not None and not word.startswith("-")]
+    if verbs[:1] == ["pm"]:
+        verbs = verbs[1:]
+    if not verbs or verbs[0] not in _OWN_VERBS:
+        return
+    narrower = _OWN_VERBS[verbs[0]]
+    if not narrower or narrower & set(verbs[1:]):
+        yield Reason(
+            code="own-policy",
+            text=f"`{' '.join([program[1], *verbs[:2]])}` is for the person who answers for this run, not for the run",
+            span=effect.span,
+        )
+
+
+def _unknown(effect: Effect, protected: Protected) -> Iterator[Reason]:
+    """Yield what nobody can know and what would matter."""
+    if effect.act is Act.RUN:
+        if effect.operand.known is None:
+            yield from _unknown_program(effect, protected)
+        return
+    below = effect.recursive or effect.only_below
+    if below and effect.act in {Act.DELETE, Act.EMPTY} and effect.operand.unknown and not only_byte_code(effect.names):
+        yield Reason(
+            code="unknown-operand",
+            text=f"{effect.by} deletes {show_word(effect.operand)} with everything below it, "
+            "and what that is cannot be told",
+            span=effect.span,
+        )
+
+
+def _unknown_program(effect: Effect, protected: Protected) -> Iterator[Reason]:
+    program = show_word(effect.operand)
+    for word in effect.arguments:
+        first = [spelling[0] for spelling in word.spellings if spelling]
+        if word.unknown or any(isinstance(piece, Text) and piece.text.startswith("-") for piece in first):
+            continue
+        if not first or any(isinstance(piece, Hole | Pattern) for piece in first):
+            continue
+        for match in protected.matches(effect, word, whole=True):
+            yield Reason(
+                code="unknown-program",
+                text=f"what {program} is cannot be told, and it is given {match.operand} ({match.root.why})",
+                span=effect.span,
+            )
+            return

@@ -1,0 +1,140 @@
+"""What the guard asks the filesystem.
+
+Owns: the questions, and the answers of the machine this runs on. Does not own: what follows from an answer (paths,
+roots). It is the only module of the guard that touches the filesystem; everything else works with any `Probe`.
+Nothing here raises: what cannot be seen is answered as if it were not there, and the lexical comparison stands.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+MOST_NAMES = 4_096
+"""A directory with more entries is not looked through for links; the comparison by name stands without it."""
+LARGEST_TEXT = 64 * 1024
+"""A file that is read at all, such as pyvenv.cfg or a pointer, is smaller by far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which file a path leads to, whatever it is called."""
+
+    device: int
+    inode: int
+    directory: bool
+
+
+class Probe(Protocol):
+    """What has to be known of a filesystem."""
+
+    @property
+    def case_sensitive(self) -> bool:
+        """Whether names that differ in case alone are two files."""
+
+    @property
+    def drives(self) -> bool:
+        """Whether paths begin with the letter of a drive."""
+
+    def real(self, path: str, /) -> str:
+        """Return the absolute path without links; components that do not exist stay as they are."""
+
+    def link(self, path: str, /) -> str | None:
+        """Return what the link at the path itself says, or None where there is no link."""
+
+    def identity(self, path: str, /) -> Identity | None:
+        """Return what the path leads to, links followed."""
+
+    def names(self, directory: str, /) -> Sequence[str]:
+        """Return the names in a directory; none where there is none, or where there are too many."""
+
+    def text(self, path: str, /) -> str | None:
+        """Return the text of a small file, or None."""
+
+    def held(self, path: str, /) -> bool:
+        """Return whether a living process holds the kernel lock on a file; what cannot be told is held."""
+
+
+class Machine:
+    """The filesystem of this machine."""
+
+    @property
+    def case_sensitive(self) -> bool:
+        return sys.platform not in {"darwin", "win32"}
+
+    @property
+    def drives(self) -> bool:
+        return sys.platform == "win32"
+
+    def real(self, path: str) -> str:
+        try:
+            return os.path.realpath(path)
+        except (OSError, ValueError):
+            return os.path.normpath(path)
+
+    def link(self, path: str) -> str | None:
+        try:
+            return os.readlink(path)
+        except (OSError, ValueError):
+            return None
+
+    def identity(self, path: str) -> Identity | None:
+        try:
+            found = os.stat(path)
+        except (OSError, ValueError):
+            return None
+        return Identity(found.st_dev, found.st_ino, stat.S_ISDIR(found.st_mode))
+
+    def names(self, directory: str) -> Sequence[str]:
+        found: list[str] = []
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if len(found) == MOST_NAMES:
+                        return ()
+                    found.append(entry.name)
+        except (OSError, ValueError):
+            return ()
+        return found
+
+    def text(self, path: str) -> str | None:
+        try:
+            with open(path, "rb") as file:
+                return file.read(LARGEST_TEXT).decode(errors="surrogateescape")
+        except (OSError, ValueError):
+            return None
+
+    def is_directory(self, path: str) -> bool | None:
+        """Return whether a path is a directory, for reading."""
+        found = self.identity(path)
+        return found is not None and found.directory
+
+    def script(self, path: str) -> str | None:
+        """Return the text of a small file, for reading; a larger one is not read in part."""
+        try:
+            with open(path, "rb") as file:
+                read = file.read(LARGEST_TEXT + 1)
+            return None if len(read) > LARGEST_TEXT else read.decode()
+        except (OSError, ValueError):
+            return None
+
+    def held(self, path: str) -> bool:
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            return True
+        try:
+            handle = os.open(path, os.O_RDONLY)
+        except (OSError, ValueError):
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(handle)
+        return False

@@ -1,0 +1,119 @@
+"""What is allowed above the floor, and what is asked about: by program and by arguments, never by program alone."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+
+import pytest
+
+from perdure.domain.effect import Act, Effect, Hole
+from perdure.domain.verdict import Risk, Ruling
+from perdure.guard.classify import classify
+from tests.app.guard.layouts import HOLE, HOME, effect, run, word
+
+
+@pytest.mark.proves("guard-safe-by-options")
+@pytest.mark.parametrize(
+    "made",
+    [
+        run("ls", "-la"),
+        run("ls", word(HOLE)),
+        run("/bin/cat", "x"),
+        run("git", "status"),
+        run("git", "log", "--oneline"),
+        run("sed", "-n", "1,5p", "f"),
+        run("awk", "{print $1}", "f"),
+        run("sort", "f"),
+        run("find", ".", "-name", "x"),
+        run("uniq", "f"),
+        run("xxd", "f"),
+        run("systemctl", "status", "x"),
+        run("python3", "--version"),
+        run("pip", "list"),
+        run("hostname"),
+        run("mkdir", "-p", "x"),
+        effect(Act.OVERWRITE, "out.txt", by=">"),
+        effect(Act.OVERWRITE, "/dev/null", by=">"),
+        effect(Act.OVERWRITE, "/tmp/x", by=">"),
+        effect(Act.READ, "/etc/passwd", by="cat"),
+    ],
+)
+def test_what_changes_nothing_that_matters_is_allowed(made: Effect) -> None:
+    assert classify([made], [HOME]).ruling is Ruling.ALLOW
+
+
+@pytest.mark.proves("guard-safe-by-options", "guard-unknown-asks")
+@pytest.mark.parametrize(
+    ("made", "risk", "code"),
+    [
+        (run("./ls"), Risk.MEDIUM, "unknown-program"),
+        (run("frobnicate"), Risk.MEDIUM, "unknown-program"),
+        (effect(Act.RUN, Hole("$CMD"), by="$CMD"), Risk.HIGH, "unknown-program"),
+        (run("sort", "-o", "f", "f"), Risk.MEDIUM, "unknown-program"),
+        (run("sort", "-uo", "f", "f"), Risk.MEDIUM, "unknown-program"),
+        (run("sort", word(HOLE)), Risk.MEDIUM, "unknown-program"),
+        (run("sed", "-i", "s/a/b/", "f"), Risk.MEDIUM, "unknown-program"),
+        (run("sed", "s/a/b/e", "f"), Risk.MEDIUM, "unknown-program"),
+        (run("sed", "w f", "g"), Risk.MEDIUM, "unknown-program"),
+        (run("awk", 'BEGIN{system("x")}'), Risk.MEDIUM, "unknown-program"),
+        (run("awk", '{print > "f"}'), Risk.MEDIUM, "unknown-program"),
+        (run("uniq", "f", "g"), Risk.MEDIUM, "unknown-program"),
+        (run("xxd", "-r", "f"), Risk.MEDIUM, "unknown-program"),
+        (run("find", ".", "-fprint", "f"), Risk.MEDIUM, "unknown-program"),
+        (run("git", "log", "--output=f"), Risk.MEDIUM, "unknown-program"),
+        (run("git", "-c", "core.pager=x", "log"), Risk.MEDIUM, "unknown-program"),
+        (run("git", "push", "--force"), Risk.HIGH, "history-loss"),
+        (run("git", "push", "origin", "+main"), Risk.HIGH, "history-loss"),
+        (run("git", "reset", "--hard"), Risk.HIGH, "history-loss"),
+        (run("hostname", "other"), Risk.MEDIUM, "unknown-program"),
+        (run("docker", "run", "--privileged", "x"), Risk.HIGH, "container-escape"),
+        (run("docker", "run", "-v", "/:/host", "x"), Risk.HIGH, "container-escape"),
+        (run("pkill", "x"), Risk.HIGH, "kill-by-name"),
+        (run("kill", "1"), Risk.MEDIUM, "kill"),
+        (run("psql", "-c", "DROP TABLE x"), Risk.HIGH, "sql-loss"),
+        (run("psql", "-c", "delete from x"), Risk.HIGH, "sql-loss"),
+        (run("psql", "-c", "delete from x where a=1"), Risk.MEDIUM, "unknown-program"),
+        (run("python3", "-c", "1"), Risk.MEDIUM, "runs-code"),
+        (run("python3", "x.py"), Risk.MEDIUM, "runs-code"),
+        (run("systemctl", "stop", "x"), Risk.MEDIUM, "services"),
+        (run("apt-get", "remove", "x"), Risk.MEDIUM, "packages"),
+        (run("sudo", "ls"), Risk.HIGH, "other-user"),
+        (effect(Act.DELETE, "build", recursive=True), Risk.HIGH, "recursive-delete"),
+        (effect(Act.DELETE, "f"), Risk.MEDIUM, "delete"),
+        (effect(Act.PERMIT, "f", by="chmod"), Risk.MEDIUM, "permissions"),
+        (effect(Act.OVERWRITE, "/etc/hosts", by=">"), Risk.HIGH, "system-files"),
+        (effect(Act.CHANGE, f"{HOME}/.ssh/config", by=">>"), Risk.HIGH, "ssh-files"),
+        (effect(Act.CHANGE, f"{HOME}/.bashrc", by=">>"), Risk.HIGH, "shell-start"),
+        (effect(Act.OVERWRITE, ".git/hooks/pre-commit", by=">"), Risk.HIGH, "own-config"),
+        (effect(Act.OVERWRITE, "AGENTS.md", by=">"), Risk.MEDIUM, "steers-agents"),
+        (effect(Act.OVERWRITE, "../other/x", by=">"), Risk.MEDIUM, "writes-elsewhere"),
+        (effect(Act.OVERWRITE, HOLE, by=">"), Risk.MEDIUM, "writes-elsewhere"),
+        (effect(Act.MOUNT, "/mnt", by="mount"), Risk.HIGH, "system"),
+    ],
+)
+def test_what_may_change_something_is_asked_about_with_its_reason(made: Effect, risk: Risk, code: str) -> None:
+    found = classify([made], [HOME])
+    assert (found.ruling, found.risk, found.reasons[0].code) == (Ruling.ASK, risk, code)
+
+
+def test_the_highest_risk_of_a_line_stands_first() -> None:
+    found = classify([run("ls"), run("make"), effect(Act.DELETE, "x", recursive=True)])
+    assert (found.risk, [reason.code for reason in found.reasons]) == (Risk.HIGH, ["recursive-delete", "runs-code"])
+
+
+@pytest.mark.proves("guard-safe-by-options")
+def test_the_table_of_programs_names_none_twice_and_nothing_unknown() -> None:
+    raw = tomllib.loads(resources.files("perdure.guard").joinpath("risks.toml").read_text(encoding="utf-8"))
+    named = [*raw["safe"]["programs"], *raw["safe"]["with"]]
+    assert sorted(named) == sorted(set(named))
+    assert not set(named) & set(raw["described"]["programs"])
+    assert {key for entry in raw["safe"]["with"].values() for key in entry} <= {
+        "unless",
+        "words",
+        "operands",
+        "only",
+        "needs",
+    }
+    for rule in raw["rule"]:
+        assert set(rule) <= {"programs", "words", "options", "without", "risk", "code", "text"}
