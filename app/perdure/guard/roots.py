@@ -74,7 +74,7 @@ HOME: tuple[Place, ...] = (
 )
 """The layout of docs/reference/home.md, entry by entry; the most specific one that fits a path counts."""
 
-_SHARED = frozenset({"/", "/usr", "/usr/local", "/opt", "/opt/local", "/opt/homebrew", "/home/linuxbrew/.linuxbrew"})
+_SHARED = frozenset({"/", "/usr", "/usr/local", "/opt", "/opt/local", "/opt/homebrew"})
 """Prefixes that an interpreter shares with everything else: of these its own files are meant, not the directory."""
 _MINOR = re.compile(r"(?:python|pypy|graalpy)(\d+\.\d+)t?(?:\.exe)?")
 _MOST_LINKS = 40
