@@ -159,7 +159,7 @@ def test_another_spelling_counts_where_names_ignore_case_and_where_drives_have_l
     venv, base = r"C:\Users\you\AppData\Local\app\venv", r"C:\Python312"
     probe = LayoutProbe(case_sensitive=False, drives=True)
     known = Protected(environment_roots(venv + r"\Scripts\python.exe", venv, base, probe), probe)
-    for path in ("/c/Users/YOU/AppData/Local/app/venv", "/mnt/c/users/you/AppData", r"C:\USERS\you\appdata\local"):
+    for path in ("/c/USERS/YOU/AppData/Local/app/venv", "/mnt/c/users/you/AppData", r"C:\USERS\you\appdata\local"):
         made = effect(Act.DELETE, path, recursive=True, cwd=r"C:\Users\you")
         assert judge(reading(made), known).ruling is Ruling.REFUSE, path
     made = effect(Act.DELETE, "AppData", recursive=True, cwd=r"C:\Users\you")
