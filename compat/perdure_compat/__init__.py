@@ -1,9 +1,11 @@
 """Moved names keep working, and say so once.
 
-Owns: the PEP 562 facade: a module's `__getattr__` and `__dir__` that answer for names which moved elsewhere, and the
-warning. Does not own: the table of what moved (each facade passes its own) or any import of a target before it is used.
+Owns: the facade of a module that names moved away from: its `__getattr__` and `__dir__` (PEP 562), and the class that
+it gives the module, through which writing reaches the target. Does not own: what a use means and the warning (`_uses`,
+loaded when a moved name is used first), nor the table of what moved: each facade passes its own, which `render` writes
+there from a manifest.
 
-Keeps: compat-lazy, compat-warns-once, compat-user-line, compat-same-object, compat-chains, compat-near-miss.
+Keeps: compat-lazy, compat-same-object, compat-writes-through, compat-chains, compat-near-miss, compat-star.
 
 Every host that has a facade imports this at start, so it is the standard library only, and hardly that: what a moved
 name needs is imported when one is used (measured: `logging` alone costs 13 ms, `typing` 7 ms).
@@ -12,16 +14,21 @@ name needs is imported when one is used (measured: `logging` alone costs 13 ms, 
 from __future__ import annotations
 
 import sys
-from _thread import RLock  # the same class as threading.RLock, without importing threading
+from _thread import get_ident  # the same as threading's, without importing threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import FrameType, ModuleType
+    from types import FrameType
     from typing import Any
 
-__all__ = ["Moved", "PerdureCompatWarning", "facade"]
+__all__ = ["MovedNameError", "MovedNameImportError", "MovedNameRefused", "PerdureCompatWarning", "facade"]
 __version__ = "0.1.0"
+
+_Module: type[Any] = type(sys)  # `types.ModuleType`, without importing types
+
+facades: dict[str, _Facade] = {}
+"""The facade of each module that has one, by the module's name."""
 
 
 class PerdureCompatWarning(FutureWarning):
@@ -31,39 +38,22 @@ class PerdureCompatWarning(FutureWarning):
     """
 
 
-class Moved:
-    """Where a name is now."""
-
-    __slots__ = ("note", "removed_in", "since", "target")
-
-    def __init__(self, target: str, *, since: str, removed_in: str, note: str = "") -> None:
-        """Describe one moved name.
-
-        Args:
-            target: `module:attribute`, where the attribute may be dotted; or `module` for a module as a whole.
-            since: the version in which it moved.
-            removed_in: the version in which the old name stops to work.
-            note: what else changed, for the warning.
-        """
-        self.target = target
-        self.since = since
-        self.removed_in = removed_in
-        self.note = note
-
-
 class MovedNameError(AttributeError):
-    """A facade has no such name.
+    """A facade has no such name, or no longer.
 
     The suggestion is made when someone reads the message: `hasattr` on a facade must cost nothing.
     """
 
-    def __init__(self, module: ModuleType | None, module_name: str, wanted: str) -> None:
+    def __init__(self, module: object, module_name: str, wanted: str, text: str = "") -> None:
         # With `obj` and no `name`, the interpreter adds no second suggestion of its own to a traceback.
         super().__init__(obj=module)
         self._module_name = module_name
         self._wanted = wanted
+        self._text = text
 
     def __str__(self) -> str:
+        if self._text:
+            return self._text
         text = f"module {self._module_name!r} has no attribute {self._wanted!r}"
         if self.obj is None or self._wanted.startswith("__"):
             return text
@@ -73,100 +63,159 @@ class MovedNameError(AttributeError):
         return f"{text}; did you mean {near[0]!r}?" if near else text
 
 
-_lock = RLock()
-_warned: set[str] = set()
-"""Full old names whose warning was given in this process."""
-_warning_now: set[str] = set()
-"""Those whose warning is being given: a `showwarning` of the user's may use the name itself."""
+class MovedNameImportError(ImportError):
+    """A moved name was imported, and it is gone or its new place cannot be had.
+
+    Not an AttributeError: `from old import name` turns one of those into an ImportError that lost its text.
+    """
 
 
-def facade(module_name: str, moved: Mapping[str, Moved]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+class MovedNameRefused(RuntimeError):  # the error is that something was refused
+    """A moved name is not answered at its old place, because the old habit would be unsafe.
+
+    Neither an ImportError nor an AttributeError: a plugin that catches those and goes on without the name would go on
+    without the protection.
+    """
+
+
+class _Facade:
+    """What one module answers for names that are not its own any more."""
+
+    __slots__ = ("chained_dir", "chained_getattr", "module_name", "moved", "namespace", "refused")
+
+    def __init__(self, module_name: str, namespace: dict[str, Any], moved: Mapping[str, tuple[str, ...]]) -> None:
+        self.module_name = module_name
+        self.namespace = namespace
+        self.moved = moved
+        self.refused: dict[int, AttributeError] = {}
+        """The error on its way to the module's class, by thread."""
+        self.chained_getattr: Callable[[str], object] | None = _before_facade(namespace.get("__getattr__"))
+        self.chained_dir: Callable[[], list[str]] | None = _before_facade(namespace.get("__dir__"))
+
+    def get(self, name: str) -> object:
+        """Return the moved name's object; this is the module's `__getattr__`."""
+        try:
+            return self.answer(name, sys._getframe(1))  # noqa: SLF001  # `inspect` has the same and costs 10 ms
+        except AttributeError as error:
+            self.refused[get_ident()] = error
+            raise
+
+    def answer(self, name: str, frame: FrameType) -> object:
+        """Return the moved name's object for the code that runs in `frame`."""
+        entry = self.entry(name)
+        if entry is not None:
+            from perdure_compat import _uses
+
+            return _uses.read(self, name, entry, frame)
+        if self.chained_getattr is not None:
+            try:
+                return self.chained_getattr(name)
+            except AttributeError:
+                if name != "__all__":
+                    raise
+        if name == "__all__":
+            # `from module import *` asks for it; without an answer it would silently leave the moved names out.
+            from perdure_compat import _uses
+
+            if _uses.is_star_import(frame):
+                return self.starred()
+        raise MovedNameError(sys.modules.get(self.module_name), self.module_name, name)
+
+    def entry(self, name: str) -> tuple[str, ...] | None:
+        """Return what the table says of a name; a module that moved as a whole moved with every public name."""
+        entry = self.moved.get(name)
+        if entry is None and not name.startswith("_"):
+            entry = self.moved.get("*")
+        return entry
+
+    def names(self) -> list[str]:
+        """Return the module's own names and those that it answers for; this is the module's `__dir__`."""
+        own = self.chained_dir() if self.chained_dir is not None else self.namespace
+        found = {*own, *(name for name, entry in self.moved.items() if entry[0] not in {"removed", "loud"})}
+        if "*" in found:
+            from perdure_compat import _uses
+
+            found.remove("*")
+            found.update(_uses.public_names(self.moved["*"][1]))
+        return sorted(found)
+
+    def starred(self) -> list[str]:
+        """Return what a star import takes where the module has no `__all__`."""
+        return [name for name in self.names() if not name.startswith("_")]
+
+
+class _FacadeModule(_Module):  # type: ignore[misc]  # the class of modules, which is no name that mypy knows
+    """The class of a module with a facade: writing a moved name reaches the target."""
+
+    def __getattr__(self, name: str) -> object:
+        # Reached where the module's own `__getattr__` refused, and the interpreter dropped its error. That hook is the
+        # facade's, unless the module defined one after the facade; then the facade has not been asked yet.
+        state = facades[self.__dict__["__name__"]]
+        refused = state.refused.pop(get_ident(), None)
+        if refused is not None:
+            raise refused
+        return state.answer(name, sys._getframe(1))  # noqa: SLF001  # as above
+
+    def __setattr__(self, name: str, value: object) -> None:
+        state = facades.get(self.__dict__.get("__name__", ""))
+        if state is None or name in self.__dict__ or (entry := state.entry(name)) is None:
+            super().__setattr__(name, value)
+        elif sys.modules.get(f"{state.module_name}.{name}") is not value:
+            from perdure_compat import _uses
+
+            _uses.write(state, name, entry, value, sys._getframe(1))  # noqa: SLF001  # as above
+        # Else the import system binds a submodule of the same name, which must not hide what moved: before the move the
+        # package's own definition won as well, in whichever order the two were imported.
+        elif "*" in state.moved:
+            super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        state = facades.get(self.__dict__.get("__name__", ""))
+        if state is None or name in self.__dict__ or (entry := state.entry(name)) is None:
+            super().__delattr__(name)
+        else:
+            from perdure_compat import _uses
+
+            _uses.delete(state, name, entry)
+
+
+def facade(
+    module_name: str, moved: Mapping[str, tuple[str, ...]], *, gone: bool = False
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the `__getattr__` and `__dir__` of a module that names moved away from.
 
     To be called by the module itself, at its end, so that its own names win and its own `__getattr__` is asked for what
     did not move::
 
-        __getattr__, __dir__ = facade(__name__, {"old": Moved("new_home:name", since="0.3", removed_in="0.6")})
+        __getattr__, __dir__ = facade(__name__, {"old": ("moved", "new_home:name", "0.3", "0.6")})
 
     Args:
         module_name: the module's `__name__`.
-        moved: what moved, by its old name.
+        moved: by old name: what happens (`moved`: answered with a warning; `import`: answered without; `restored`:
+            answered with a warning that has no new place; `removed`: refused with a hint; `loud`: refused with an error
+            that no plugin catches by accident), the target as `module:attribute` where the attribute may be dotted or
+            empty, the version of the move, the version in which the old name stops to work, and a note. The name `*`
+            stands for every other public name, and its target is a module.
+        gone: the module is nothing but its facade.
     """
     # Not sys.modules[module_name]: a module may be executed without being there.
-    namespace = sys._getframe(1).f_globals  # noqa: SLF001  # `inspect` has the same and costs 10 ms
-    own_getattr: Callable[[str], object] | None = _before_facade(namespace.get("__getattr__"))
-    own_dir: Callable[[], list[str]] | None = _before_facade(namespace.get("__dir__"))
+    namespace = sys._getframe(1).f_globals  # noqa: SLF001  # as above
+    state = _Facade(module_name, namespace, moved)
+    if gone and module_name == "__main__":
+        from perdure_compat import _uses
 
-    def __getattr__(name: str) -> object:  # noqa: N807  # it is the module's
-        entry = moved.get(name)
-        if entry is not None:
-            value = _resolve(entry.target)
-            _warn_once(f"{module_name}.{name}", entry)
-            return value
-        if own_getattr is not None:
-            return own_getattr(name)
-        raise MovedNameError(sys.modules.get(module_name), module_name, name)
-
-    def __dir__() -> list[str]:  # noqa: N807  # it is the module's
-        return sorted({*(own_dir() if own_dir is not None else namespace), *moved})
-
-    __getattr__.perdure_chained = own_getattr  # type: ignore[attr-defined]  # functions take attributes
-    __dir__.perdure_chained = own_dir  # type: ignore[attr-defined]  # same
-    return __getattr__, __dir__
+        raise SystemExit(_uses.describe_run(state))
+    facades[module_name] = state
+    module = sys.modules.get(module_name)
+    if module is not None and module.__dict__ is namespace and not isinstance(module, _FacadeModule):
+        kind = type(module)
+        module.__class__ = _FacadeModule if kind is _Module else type("FacadeModule", (_FacadeModule, kind), {})
+    return state.get, state.names
 
 
 def _before_facade(function: Any) -> Any:
     """Return what a module had before a facade: a reload finds the old facade there, which must not chain to itself."""
-    return getattr(function, "perdure_chained", function)
-
-
-def _resolve(target: str) -> object:
-    from importlib import import_module
-
-    module, _, attributes = target.partition(":")
-    value: object = import_module(module)
-    for attribute in attributes.split(".") if attributes else ():
-        value = getattr(value, attribute)
-    return value
-
-
-def _warn_once(old: str, entry: Moved) -> None:
-    if old in _warned:
-        return
-    import warnings
-
-    frame = _user_frame()
-    package = old.partition(".")[0]
-    user = str(frame.f_globals.get("__name__", "?"))
-    note = f" ({entry.note})" if entry.note else ""
-    text = (
-        f"{old} is now {entry.target.replace(':', '.')}, since {package} {entry.since}{note}; "
-        f"the old name goes away in {package} {entry.removed_in} (used by {user})"
-    )
-    # Marked only after `warn` returned: where the user's filters make it an error, the next use is an error too. Under
-    # one lock: without it eight threads gave the warning twice nearly every time.
-    with _lock:
-        if old in _warned or old in _warning_now:
-            return
-        _warning_now.add(old)
-        try:
-            warnings.warn_explicit(
-                text,
-                PerdureCompatWarning,
-                frame.f_code.co_filename,
-                frame.f_lineno,
-                module=user,
-                registry=frame.f_globals.setdefault("__warningregistry__", {}),
-            )
-            _warned.add(old)
-        finally:
-            _warning_now.discard(old)
-
-
-def _user_frame() -> FrameType:
-    """Return the frame that used the name: `from old import name` comes through frames of the import system."""
-    frame = sys._getframe(1)  # noqa: SLF001  # as above
-    passed = (frame.f_code.co_filename, "<frozen importlib")
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(passed):
-        frame = frame.f_back
-    return frame
+    state = getattr(function, "__self__", None)
+    if not isinstance(state, _Facade):
+        return function
+    return state.chained_getattr if function.__name__ == "get" else state.chained_dir
