@@ -84,12 +84,14 @@ def test_an_interrupt_at_any_moment_leaves_everything_unchanged_or_committed(
         codes.append(code)
         place = f"seed {seed}: {number.name} after {delay * 1000:.0f} ms, exit {code}"
         try:
-            assert code in {EXIT_DONE, CODES[number]}
             found = what_runs(layout)
             told = [receipt.status for receipt in load_all(layout)[0] if receipt.id not in known]
             # None at all, where the signal came before the worker had its request.
             assert told in ([["ok"]] if found == clean.after else [[], ["cancelled"]])
-            assert code == CODES[number] or found == clean.after
+            # CPython itself ends with 1 where SIGINT comes while it imports `site`: nothing of PM has run by then.
+            early = number == signal.SIGINT and code == 1 and not told
+            assert early or code in {EXIT_DONE, CODES[number]}
+            assert early or code == CODES[number] or found == clean.after
             check(workshop, layout, task, clean, choose_following(clean, moment))
         except (AssertionError, PerdureError) as fault:
             raise AssertionError(f"{place}: {fault}") from fault
