@@ -258,7 +258,8 @@ def test_the_shipped_pytest_plugin_gives_each_test_its_own_warning(
     )
     done = run(
         "import sys, pytest\n"
-        f"sys.exit(pytest.main(['-q', '-Werror', '-p', 'no:cacheprovider', '-p', 'perdure_compat.pytest_plugin', 'test_plugin.py', *{workers!r}]))"
+        "options = ['-q', '-Werror', '-p', 'no:cacheprovider', '-p', 'perdure_compat.pytest_plugin']\n"
+        f"sys.exit(pytest.main([*options, 'test_plugin.py', *{workers!r}]))"
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 passed" in done.stdout
