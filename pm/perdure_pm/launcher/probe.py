@@ -14,7 +14,7 @@ import runpy
 import sys
 import traceback
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 FAILED = 97
 
@@ -23,13 +23,14 @@ def probe(request: dict[str, Any]) -> int:
     """Return the exit code of the host's command after every entry was imported; the first failed import ends it."""
     sys.dont_write_bytecode = True  # what runs from where it is edited is a person's own directory
     sys.argv = request["command"]  # from the start: some modules read it when they are imported
-    # Before the one who waits gives up: who hangs is to be seen.
-    faulthandler.dump_traceback_later(request["seconds"], exit=True)
+    faulthandler.enable()  # a crash is to be seen, too
+    os._exit = _exit_loudly
     for entry in request["entries"]:
         if _is_for_another_host(entry):
             continue
         with open(request["importing"], "w", encoding="utf-8") as file:
             file.write(entry["name"])
+        _limit(request["import_seconds" if "distribution" in entry else "seconds"])
         module, _, attributes = entry["entry"].partition(":")
         try:
             with _watched() if "distribution" in entry else contextlib.nullcontext():
@@ -41,6 +42,7 @@ def probe(request: dict[str, Any]) -> int:
             sys.stderr.write(f"{entry['name']} ({entry['entry']}): {type(error).__name__}: {error}\n")
             return FAILED
     for module in request["modules"]:
+        _limit(request["import_seconds"])
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
@@ -54,11 +56,33 @@ def probe(request: dict[str, Any]) -> int:
         pass
     if not request["start"]:
         return 0
+    _limit(request["seconds"])
     try:
         runpy.run_path(request["command"][0], run_name="__main__")
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        if code:  # without the head of a traceback: that would tell of a defect, and this may be a usage error
+            sys.stderr.write("the exit was asked for by:\n")
+            traceback.print_tb(stop.__traceback__)
+        return code
     return 0
+
+
+def _limit(seconds: float) -> None:
+    """Have the process show where it is and end, where it does not come to the next limit in time."""
+    faulthandler.dump_traceback_later(seconds, exit=True)
+
+
+_exit = os._exit
+
+
+def _exit_loudly(status: int) -> NoReturn:
+    """End the process at once, as asked, and show who asked."""
+    with contextlib.suppress(Exception):
+        sys.stderr.write(f"the process was ended at once with {status} by:\n")
+        traceback.print_stack()
+        sys.stderr.flush()
+    _exit(status)
 
 
 class _Refused(BaseException):

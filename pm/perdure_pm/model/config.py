@@ -20,14 +20,13 @@ from perdure_pm.model.admission import (
     Admission,
     parse_exemption,
 )
+from perdure_pm.model.document import Document, Fault, Place, describe, dotted, near_miss
 from perdure_pm.model.errors import ConfigInvalid, UsageFault
 from perdure_pm.model.identity import is_distribution_name, normalise_distribution
 from perdure_pm.model.requirement import find_entry_problem, find_requirement_problem, requirement_name
 
 SCHEMA = 1
-
-Place = tuple[str | int, ...]
-"""Keys and indices from the top of a document to a value."""
+IMPORT_SECONDS = 30
 
 Typed = bool | str | int | list[str]
 """What a key can be set to."""
@@ -40,12 +39,14 @@ class Key:
     name: str
     """Dotted."""
     kind: str
-    """boolean, text, url, path, place (a path or a URL), distribution, requirement, choice, days, names, requirements,
-    plugins or exceptions (lists), variables (a mapping) or schema."""
+    """boolean, text, url, path, place (a path or a URL), distribution, requirement, choice, number, names,
+    requirements, plugins or exceptions (lists), variables (a mapping) or schema."""
     meaning: str
     default: bool | str | int | None = None
     choices: tuple[str, ...] = ()
     """What a choice may be."""
+    numbers: tuple[str, int, int] = ("", 0, 0)
+    """What a number counts, and the least and the most that it may be."""
 
     @property
     def place(self) -> Place:
@@ -104,7 +105,8 @@ HOME_KEYS: tuple[Key, ...] = (
     ),
     Key(
         name="install.quarantine",
-        kind="days",
+        kind="number",
+        numbers=("days", 0, MOST_DAYS),
         meaning="how many days ago what is installed from an index must have been uploaded; 0 for no quarantine",
         default=QUARANTINE_DAYS,
     ),
@@ -112,6 +114,13 @@ HOME_KEYS: tuple[Key, ...] = (
         name="install.quarantine-exceptions",
         kind="exceptions",
         meaning=f"versions of plugins that are let through the quarantine, each as `{EXCEPTION_FORM}`",
+    ),
+    Key(
+        name="install.import-limit",
+        kind="number",
+        numbers=("seconds", 1, 3600),
+        meaning="how long one plugin may take to be imported when what was built is tried",
+        default=IMPORT_SECONDS,
     ),
     Key(name="network.index-url", kind="place", meaning="the package index to use instead of the default one"),
     Key(name="network.proxy", kind="url", meaning="the proxy for http and https"),
@@ -135,45 +144,6 @@ PROFILE_KEYS: tuple[Key, ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """One thing that a document says and must not."""
-
-    file: str
-    line: int
-    """From 1; 0 where the fault has no place in the text."""
-    column: int
-    key: str
-    message: str
-
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        return f"{place} {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """A file as it was read: plain data, and where in the text each part of it stands."""
-
-    file: str
-    """Its name in faults, relative to the home."""
-    data: object = None
-    """Mappings, lists, text, numbers, true, false and null, as YAML 1.2 has them; null for an empty file."""
-    key_positions: Mapping[Place, tuple[int, int]] = field(default_factory=dict)
-    """Line and column, from 1, of each key."""
-    value_positions: Mapping[Place, tuple[int, int]] = field(default_factory=dict)
-    texts: Mapping[Place, str] = field(default_factory=dict)
-    """How each value that stands there without quotes is written: the number 1.1 may be written 1.10."""
-    faults: tuple[Fault, ...] = ()
-    """What is wrong with the text itself: syntax, encoding, keys that stand there twice."""
-
-    def fault_at(self, place: Place, message: str, *, at_key: bool = False) -> Fault:
-        """Return a fault of the part at `place`."""
-        positions = self.key_positions if at_key else self.value_positions
-        line, column = positions.get(place, (0, 0))
-        return Fault(file=self.file, line=line, column=column, key=dotted(place), message=message)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HomeConfig:
     """What config.yaml says; what it does not say is None, or the key's default."""
 
@@ -192,6 +162,8 @@ class HomeConfig:
     lazy: bool = True
     build_with_host: tuple[str, ...] = ()
     """Normalised names of what is built from source with the host beside its own tools."""
+    import_seconds: int = IMPORT_SECONDS
+    """How long one plugin may take to be imported when a candidate is tried."""
     admission: Admission = field(default_factory=Admission)
     """By which rules what an index offers is let in."""
     values: Mapping[str, Typed | None] = field(default_factory=dict)
@@ -244,6 +216,7 @@ def parse_home_config(document: Document) -> HomeConfig:
         host_environment=dict(environment) if isinstance(environment, dict) else {},
         lazy=lazy is True,
         build_with_host=_names(found.get("install.build-with-host")),
+        import_seconds=_number(found.get("install.import-limit"), IMPORT_SECONDS),
         admission=_admission(found),
         values=values,
         warnings=warnings,
@@ -251,18 +224,22 @@ def parse_home_config(document: Document) -> HomeConfig:
 
 
 def _admission(found: Mapping[str, object]) -> Admission:
-    days = found.get("install.quarantine")
+    days = _number(found.get("install.quarantine"), QUARANTINE_DAYS)
     return Admission(
         build_policy=_text(found.get("install.build-policy")) or BUILD_POLICIES[0],
         build=tuple(sorted({*_names(found.get("install.build")), *_names(found.get("install.build-with-host"))})),
         direct_urls=_names(found.get("install.direct-urls")),
-        quarantine=timedelta(days=days if isinstance(days, int) else QUARANTINE_DAYS),
+        quarantine=timedelta(days=days),
         exemptions=tuple(parse_exemption(text) for text in _texts(found.get("install.quarantine-exceptions"))),
     )
 
 
 def _names(value: object) -> tuple[str, ...]:
     return tuple(sorted(normalise_distribution(name) for name in _texts(value)))
+
+
+def _number(value: object, default: int) -> int:
+    return value if isinstance(value, int) else default
 
 
 def _text(value: object) -> str | None:
@@ -294,7 +271,7 @@ def parse_typed(key: Key, text: str) -> Typed:
     value: Typed = text
     if key.kind == "boolean":
         value = {"true": True, "false": False}.get(text, text)
-    elif key.kind == "days":
+    elif key.kind == "number":
         value = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else text
     elif key.kind in LISTS:
         value = [entry.strip(" ,") for entry in _BETWEEN.split(text) if entry.strip(" ,")]
@@ -325,23 +302,6 @@ def find_key(name: str) -> tuple[Key, bool]:
         hint="the settings are: " + ", ".join(dict.fromkeys(names)),
         context={"key": name},
     )
-
-
-def near_miss(word: str, known: Sequence[str]) -> str | None:
-    """Return the known word that was probably meant."""
-    by_end = [name for name in known if name.rpartition(".")[2] == word]
-    import difflib  # 2 ms, and only for a word that nobody knows
-
-    close = difflib.get_close_matches(word, known, n=1) or by_end[:1]
-    return close[0] if close else None
-
-
-def dotted(place: Place) -> str:
-    """Return a place as people write it: ``network.index-url``, ``plugins[2]``."""
-    text = ""
-    for part in place:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
 
 
 def _parse(document: Document, keys: Sequence[Key]) -> tuple[dict[str, object], tuple[Fault, ...]]:
@@ -412,9 +372,10 @@ def _find_problems(key: Key, value: object, place: Place) -> Iterator[tuple[Plac
 
 
 def _find_plain_problem(key: Key, value: object) -> str | None:
-    if key.kind == "days":
-        fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_DAYS
-        return None if fits else f"must be a whole number of days from 0 to {MOST_DAYS}, is {describe(value)}"
+    if key.kind == "number":
+        unit, least, most = key.numbers
+        fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+        return None if fits else f"must be a whole number of {unit} from {least} to {most}, is {describe(value)}"
     if key.kind == "choice":
         choices = f"{', '.join(key.choices[:-1])} or {key.choices[-1]}"
         return None if value in key.choices else f"must be {choices}, is {describe(value)}"
@@ -473,20 +434,3 @@ def _find_text_problem(kind: str, value: object) -> str | None:
     if kind == "url" and "://" not in value:
         return f"must be a URL with its scheme, such as http://, is {describe(value)}"
     return None
-
-
-def describe(value: object) -> str:
-    """Return a value in the words of a message."""
-    if value is None:
-        return "empty"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return f"the text {value!r}" if value else "the empty text"
-    if isinstance(value, (int, float)):
-        return f"the number {value}"
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    return f"a {type(value).__name__}"

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from perdure_pm.model.config import Place, describe
+from perdure_pm.model.document import Place, describe
 
 TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 

@@ -20,7 +20,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from perdure_pm.model.config import Document, Fault, Place, describe, near_miss
+from perdure_pm.model.document import Document, Fault, Place, describe, near_miss
 from perdure_pm.model.errors import ManifestInvalid
 from perdure_pm.model.identity import is_distribution_name, normalise_distribution
 from perdure_pm.model.json_schema import find_schema_problems

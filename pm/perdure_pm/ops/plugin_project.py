@@ -22,7 +22,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from perdure_pm.model.config import Document, Fault
+from perdure_pm.model.document import Document, Fault
 from perdure_pm.model.errors import ManifestInvalid, SourceUnusable
 from perdure_pm.model.identity import is_distribution_name, normalise_distribution
 from perdure_pm.model.manifest import DEFAULT_GROUP, Manifest, faults_error, parse_manifest

@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from perdure_pm.adapters.processes import run
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import HealthCheckFailed, NoSpace, PerdureError
+from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.ops.build import LEFT_BYTES, bare_environment
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import find_modules, read_commands, read_entries
 from perdure_pm.ops.health import choose_checks, choose_main
 from perdure_pm.ops.wanted import Wanted
-from perdure_pm.store.inventory import Inventory, find_added, find_time_changes
+from perdure_pm.store.inventory import Inventory, find_added, find_owners, find_time_changes
 from perdure_pm.store.layout import environment_python, environment_scripts
 
 HEALTH_SECONDS = 120.0
 IMPORT_FAILED = 97
+_TIMED_OUT = "Timeout ("
+"""How the probe's time limit begins what it shows."""
+_FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)|\((?P<said>/[^():\n]+):(?P<at>\d+)\)')
+"""A line of code in what a process says: of a traceback, or as our own app names it."""
 """The probe's exit code when an import failed."""
 
 
@@ -66,26 +72,50 @@ def verify(
     entries = _plugin_entries(config, wanted, environment)
     lone = _modules_without_entries(wanted, environment, {entry["distribution"] for entry in entries})
     program = [str(environment_scripts(environment) / main)]
+    limit = config.import_seconds
     code, output, failed = IMPORT_FAILED, "", ""
     if lone:
-        code, output, failed = _probe(context, identity, hosts[:1], lone, program, start=False)
+        code, output, failed = _probe(context, identity, hosts[:1], lone, program, limit, start=False)
     if not lone or code == 0:
         for check in choose_checks(main, config.host_health):
             command = [*program, *check.arguments]
-            code, output, failed = _probe(context, identity, [*hosts, *entries], [], command)
+            code, output, failed = _probe(context, identity, [*hosts, *entries], [], command, limit)
             if code in check.accepted:
                 return () if inventory is None else _undo_writes(context, release.name, environment, inventory)
             if "(most recent call" in output or code == IMPORT_FAILED:
                 break  # no usage error: another question would hide it
     _require_room(context)
+    culprit, place = _find_culprit(wanted, environment, output)
+    if code != IMPORT_FAILED:
+        why = f"{main} ended with {code}" + (f", in the code of {culprit} ({place})" if culprit else "")
+    else:
+        late = f": it took more than {limit} {'second' if limit == 1 else 'seconds'}" if _TIMED_OUT in output else ""
+        why = f"an import failed{failed and f': {failed}'}{late}"
+        culprit = failed if failed in {*lone, *(entry["name"] for entry in entries)} else ""
     raise HealthCheckFailed(
-        f"{release.name} {release.version} does not start in the new environment: "
-        + (f"{main} ended with {code}" if code != IMPORT_FAILED else f"an import failed{failed and f': {failed}'}"),
-        hint=f"leave out {failed}, or have another version of it"
-        if code == IMPORT_FAILED and failed in {*lone, *(entry["name"] for entry in entries)}
+        f"{release.name} {release.version} does not start in the new environment: {why}",
+        hint=f"leave out {culprit}, or have another version of it"
+        if culprit
         else "where the command is asked wrongly: perdure-pm config set host.health ARGUMENTS",
         context={"output": output[-4000:]},
     )
+
+
+def _find_culprit(wanted: Wanted, environment: Path, output: str) -> tuple[str, str]:
+    """Return the plugin whose code ran last by what a process said when it ended, and where; empty where none did."""
+    own = set(wanted.installed_names())
+    in_place = {source.path: source.name for source in wanted.selection.sources if source.editable and source.path}
+    owners = {path: normalise_distribution(name.partition("-")[0]) for path, name in find_owners(environment).items()}
+    found = []
+    for match in _FRAME.finditer(output):
+        path = Path(match["file"] or match["said"])
+        name = next((name for place, name in in_place.items() if path.is_relative_to(place)), "")
+        if not name and path.is_relative_to(environment):
+            name = owners.get(path.relative_to(environment).as_posix(), "")
+        if name in own:
+            found.append((name, f"{path}:{match['line'] or match['at']}"))
+    # A crash and a time limit show what ran last first, an exception last.
+    return (found[0] if "most recent call first" in output else found[-1]) if found else ("", "")
 
 
 def _require_room(context: Context) -> None:
@@ -151,6 +181,7 @@ def _probe(
     entries: Sequence[Mapping[str, str | None]],
     modules: Sequence[str],
     command: Sequence[str],
+    import_seconds: float,
     *,
     start: bool = True,
 ) -> tuple[int, str, str]:
@@ -174,14 +205,16 @@ def _probe(
         "start": start,
         "imported": str(imported),
         "importing": str(importing),
+        # Before the one who waits gives up: who hangs is to be seen.
         "seconds": HEALTH_SECONDS * 0.9,
+        "import_seconds": import_seconds,
     }
     try:
         completed = run(
             [environment_python(environment), "-I", probe, json.dumps(request)],
             environment=bare_environment({"HOME": str(user), "USERPROFILE": str(user), "TMPDIR": str(scratch)}),
             directory=user,
-            timeout=HEALTH_SECONDS,
+            timeout=HEALTH_SECONDS + import_seconds,
             on_tick=context.reporter.heartbeat,
         )
         code, last, output = completed.returncode, "", completed.stdout + completed.stderr

@@ -14,16 +14,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from perdure_pm.model.config import (
-    Document,
-    Fault,
-    HomeConfig,
-    Key,
-    ProfileConfig,
-    Typed,
-    parse_home_config,
-    parse_profile_config,
-)
+from perdure_pm.model.config import HomeConfig, Key, ProfileConfig, Typed, parse_home_config, parse_profile_config
+from perdure_pm.model.document import Document, Fault
 from perdure_pm.model.errors import ConfigChanged, ConfigInvalid
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.layout import Layout, relative_to_home

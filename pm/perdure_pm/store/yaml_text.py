@@ -21,7 +21,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from perdure_pm.model.config import Document, Fault, Place, Typed, dotted
+from perdure_pm.model.config import Typed
+from perdure_pm.model.document import Document, Fault, Place, dotted
 from perdure_pm.model.errors import ConfigInvalid
 
 MAX_PARTS = 20_000

@@ -35,6 +35,7 @@ install.build-policy      ask              default
 install.direct-urls       -                default
 install.quarantine        7                default
 install.quarantine-exceptions  -           default
+install.import-limit      30               default
 network.index-url         -                default
 network.proxy             -                default
 network.certificate       -                default

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from perdure_pm.model.errors import (
-    BuildFailed,
-    HealthCheckFailed,
-)
+from perdure_pm.model.errors import BuildFailed, HealthCheckFailed
+from perdure_pm.ops import verify
 from tests.pm.bench import Bench
 from tests.pm.guest import extension, guest, init, says
+from tests.pm.plugin_sources import write_files
 from tests.pm.wheels import write_sdist, write_wheel
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
@@ -80,6 +79,59 @@ def test_a_plugin_is_imported_after_its_host_as_the_host_does_it(there: Bench, w
     init(there, "eager")
     there.call("install")
     there.add("loop")
+
+
+CALLED = {
+    "ends": "import os\ndef plugin():\n    os._exit(4)\n",
+    "exits": "def plugin():\n    raise SystemExit(4)\n",
+    "raises": "def plugin():\n    raise ValueError('no')\n",
+    "crashes": "import ctypes\ndef plugin():\n    ctypes.string_at(0)\n",
+    "hangs": "import time\ndef plugin():\n    time.sleep(1000)\n",
+}
+"""What a plugin does when its host calls it → its source."""
+
+
+def write_caller(wheels: Path) -> None:
+    """Have a host in the wheelhouse that calls each of its plugins."""
+    loop = "    for entry in importlib.metadata.entry_points(group='caller'):\n        entry.load()()\n"
+    source = f"import importlib.metadata\ndef main():\n{loop}"
+    write_wheel(wheels, "caller", "1.0", source=source, entries="[console_scripts]\ncaller = caller:main\n")
+
+
+@pytest.mark.proves("plugins-culprit-named")
+@pytest.mark.parametrize("how", list(CALLED))
+def test_a_plugin_that_ends_its_host_when_it_is_called_is_named(
+    there: Bench, wheels: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Case 104: what is called shows only when the host starts, and the exit code alone says nothing of who it was."""
+    monkeypatch.setattr(verify, "HEALTH_SECONDS", 4.0 if how == "hangs" else 120.0)
+    write_caller(wheels)
+    write_wheel(wheels, "calm", "1.0", source="def plugin(): pass\n", entries="[caller]\ncalm = calm:plugin\n")
+    write_wheel(wheels, "bad", "1.0", source=CALLED[how], entries="[caller]\nbad = bad:plugin\n")
+    init(there, "caller")
+    there.call("install")
+    before = there.current.identity
+    said = r"caller ended with -?\d+, in the code of bad \(.*bad/__init__.py:[23]\)"
+    with pytest.raises(HealthCheckFailed, match=said) as hit:
+        there.add("calm", "bad")
+    assert hit.value.hint == "leave out bad, or have another version of it"
+    assert there.current.identity == before
+
+
+@pytest.mark.proves("plugins-culprit-named")
+def test_a_plugin_that_ends_its_host_from_where_it_is_edited_is_named(
+    there: Bench, wheels: Path, tmp_path: Path
+) -> None:
+    write_caller(wheels)
+    folder = tmp_path / "bad"
+    write_files(
+        folder,
+        {"bad.py": CALLED["exits"], "plugin.yaml": "manifest: 1\nname: bad\nentry: bad:plugin\ngroup: caller\n"},
+    )
+    init(there, "caller")
+    there.call("install")
+    with pytest.raises(HealthCheckFailed, match=f"in the code of bad \\({folder}/bad.py:2\\)"):
+        there.add(str(folder), editable=True)
 
 
 @pytest.mark.proves("pm-host-plugins-tried")

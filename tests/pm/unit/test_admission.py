@@ -8,7 +8,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from perdure_pm.model.admission import Admission, parse_exemption
-from perdure_pm.model.config import Document, parse_home_config
+from perdure_pm.model.config import parse_home_config
+from perdure_pm.model.document import Document
 from perdure_pm.model.errors import ConfigInvalid, UsageFault
 from perdure_pm.model.lock_view import parse_registry, with_cutoff, without_cutoff
 from perdure_pm.model.offer import Offer, find_newest, is_far_back
