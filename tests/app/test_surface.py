@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import tomllib
 from pathlib import Path
 
 import pluggy
@@ -29,6 +30,12 @@ def test_the_api_is_these_names() -> None:
         "hookimpl",
     ]
     assert all(hasattr(perdure.api, name) for name in perdure.api.__all__)
+
+
+def test_the_distribution_says_which_generations_of_the_api_it_offers(checkout: Path) -> None:
+    """PM reads that from the wheel: it imports nothing of the app."""
+    project = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["entry-points"]["perdure.plugin_api"] == {"1": "perdure.api"}
 
 
 @pytest.mark.proves("app-plugins-use-only-the-api")

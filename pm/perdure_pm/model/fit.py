@@ -39,8 +39,8 @@ class Surroundings:
     implementation: str = "CPython"
     plugins: Mapping[str, str | None]
     """Normalised name → version of every plugin beside it; None where the version is not known yet."""
-    api: int | None = None
-    """The generation of the host's plugin API, where it has one."""
+    api: frozenset[int] | None = None
+    """The generations of the plugin API that the host offers; None where it says nothing of that."""
     platform: Mapping[str, str] | None = None
     """Marker variables of another machine than this one."""
 
@@ -69,8 +69,10 @@ def find_misfits(manifest: Manifest, here: Surroundings) -> tuple[Misfit, ...]:
     if manifest.requires_host is not None and not _holds(manifest.requires_host, here.host_version):
         reason = f"it needs {here.host} {manifest.requires_host}; this is {here.host_version}"
         found.append(Misfit(field="requires-host", reason=reason))
-    if manifest.api is not None and here.api is not None and manifest.api != here.api:
-        reason = f"it is written for generation {manifest.api} of the plugin API; {here.host} has {here.api}"
+    if manifest.api is not None and here.api is not None and manifest.api not in here.api:
+        offered = ", ".join(map(str, sorted(here.api)))
+        host = f"{here.host} {here.host_version}"
+        reason = f"it is written for generation {manifest.api} of the plugin API; {host} offers {offered}"
         found.append(Misfit(field="api", reason=reason))
     for text in manifest.requires_plugins:
         reason = _find_missing(Requirement(text), here)

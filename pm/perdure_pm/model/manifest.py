@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from packaging.markers import InvalidMarker, Marker
@@ -148,6 +148,7 @@ def parse_manifest(document: Document) -> Manifest:
         for name, value in data.items():
             reading.read(str(name), value)
         reading.check_runtime()
+        reading.check_itself()
         reading.find_old_readings(data, ())
     if reading.faults:
         raise faults_error(document.file, reading.faults)
@@ -178,6 +179,16 @@ def parse_manifest(document: Document) -> Manifest:
 def manifest_from_json(data: Mapping[str, object]) -> Manifest:
     """Return the manifest whose `to_json` is `data`: what PM wrote itself, so nothing is checked again."""
     return parse_manifest(Document(file="plugin.yaml", data=dict(data)))
+
+
+def find_own_name(document: Document, requires_plugins: Sequence[str], name: str) -> list[Fault]:
+    """Return a fault for each of a plugin's required plugins that is the plugin itself, by whatever spelling."""
+    own = normalise_distribution(name)
+    return [
+        document.fault_at(("requires-plugins", index), f"names the plugin itself, {name}: it is always there")
+        for index, text in enumerate(requires_plugins)
+        if normalise_distribution(Requirement(text).name) == own
+    ]
 
 
 def faults_error(file: str, faults: list[Fault]) -> ManifestInvalid:
@@ -242,6 +253,11 @@ class _Reading:
             self._fault(("entry",), f"must be module:attribute, is {entry!r}")
         if self.found.get("group") and not entry and "entry" not in self._faulty():
             self._fault(("group",), "says where `entry` belongs, and there is no entry", at_key=True)
+
+    def check_itself(self) -> None:
+        name = self.found.get("name")
+        if isinstance(name, str):
+            self.faults += find_own_name(self.document, _texts(self.found.get("requires-plugins")), name)
 
     def _faulty(self) -> set[str]:
         """Return the fields that have a fault already: what depends on them is not judged."""

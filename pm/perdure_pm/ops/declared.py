@@ -22,6 +22,8 @@ COMMAND_GROUPS = frozenset({"console_scripts", "gui_scripts"})
 """The entry-point groups that name commands."""
 PLUGIN_GROUP = "perdure"
 """The entry-point group by which a wheel says that it is a plugin of our app."""
+API_GROUP = "perdure.plugin_api"
+"""The entry-point group in which a host names the generations of the plugin API that it offers: ``1 = its module``."""
 NO_PLUGINS = frozenset({"test", "tests", "testing", "doc", "docs", "example", "examples", "benchmark", "benchmarks"})
 """Names under which distributions install by mistake what no host loads."""
 

@@ -25,7 +25,7 @@ from packaging.version import InvalidVersion, Version
 from perdure_pm.model.document import Document, Fault
 from perdure_pm.model.errors import ManifestInvalid, SourceUnusable
 from perdure_pm.model.identity import is_distribution_name, normalise_distribution
-from perdure_pm.model.manifest import DEFAULT_GROUP, Manifest, faults_error, parse_manifest
+from perdure_pm.model.manifest import DEFAULT_GROUP, Manifest, faults_error, find_own_name, parse_manifest
 from perdure_pm.store.config import load_file
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.reading import read_regular
@@ -87,6 +87,8 @@ def read_plugin_project(layout: Layout, folder: Path, shown: str, *, name: str |
         faults += list(_find_disagreements(document, manifest, table or {}))
         if not buildable:
             faults += list(_find_missing(document, manifest))
+        if manifest.name is None and (own := _find_name(folder, pyproject, table, manifest) or name):
+            faults += find_own_name(document, manifest.requires_plugins, own)
     if faults and document is not None:
         raise faults_error(document.file, faults)
     if not buildable and manifest is None:

@@ -23,6 +23,7 @@ from perdure_pm.model.manifest import Manifest, manifest_from_json
 from perdure_pm.model.requirement import parse_source, requirement_name
 from perdure_pm.model.source import Source
 from perdure_pm.ops.context import Context
+from perdure_pm.ops.declared import API_GROUP
 from perdure_pm.ops.host import make_uv
 from perdure_pm.ops.intent import Intent, load_intent
 from perdure_pm.ops.release import Release
@@ -31,6 +32,7 @@ from perdure_pm.ops.selection import Selection, parse_selection
 from perdure_pm.ops.sitting_out import UnfitFound, circumstances, refuse_misfit
 from perdure_pm.ops.snapshots import Seen, Snapshot, ensure_snapshot, find_recorded, load_snapshot, look
 from perdure_pm.ops.wanted import Wanted, find_base, leave_out
+from perdure_pm.ops.wheel_file import read_wheel_entries
 from perdure_pm.store.generations import Generation, current_generation, load_boot
 from perdure_pm.store.layout import Layout
 
@@ -113,7 +115,7 @@ def require_manifests_fit(context: Context, wanted: Wanted, identity: str) -> No
         UnfitFound: some cannot.
     """
     manifests = load_boot(context.layout, identity).get("manifests", {})
-    here = surroundings(wanted)
+    here = surroundings(wanted, *(manifest_from_json(said) for said in manifests.values()))
     addressed = {source.name for source in wanted.selection.sources}
     found = []
     for entry in wanted.selection.entries:
@@ -134,9 +136,9 @@ def _sit_out(entry: str, misfits: Sequence[Misfit], wanted: Wanted, *, learned: 
 
 def find_source_misfits(wanted: Wanted) -> dict[str, tuple[Misfit, ...]]:
     """Return why sources of the selection cannot run here, as far as it is known, by name; only misfits."""
-    here = surroundings(wanted)
     facts = {seen.source.name: (seen.manifest, seen.requires_python) for seen in wanted.seen}
     facts |= {snapshot.name: (snapshot.manifest, snapshot.requires_python) for snapshot in wanted.snapshots}
+    here = surroundings(wanted, *(manifest for manifest, _ in facts.values()))
     found: dict[str, tuple[Misfit, ...]] = {}
     for name, (manifest, requires_python) in facts.items():
         said = () if manifest is None else find_misfits(manifest, here)
@@ -146,8 +148,11 @@ def find_source_misfits(wanted: Wanted) -> dict[str, tuple[Misfit, ...]]:
     return {name: misfits for name, misfits in found.items() if misfits}
 
 
-def surroundings(wanted: Wanted) -> Surroundings:
-    """Return what the plugins of a publication would run in; versions that a resolution is to find are not known."""
+def surroundings(wanted: Wanted, *manifests: Manifest | None) -> Surroundings:
+    """Return what the plugins of a publication would run in; versions that a resolution is to find are not known.
+
+    Which API the host offers is looked up only where one of `manifests` is about that.
+    """
     versions: dict[str, str | None] = dict.fromkeys(wanted.selection.names())
     versions |= {plugin.distribution: plugin.version for plugin in wanted.selection.bundled}
     versions |= {snapshot.name: snapshot.version for snapshot in wanted.snapshots}
@@ -157,7 +162,15 @@ def surroundings(wanted: Wanted) -> Surroundings:
         python=wanted.interpreter.version,
         implementation=wanted.interpreter.implementation,
         plugins=versions,
+        api=_offered_api(wanted.release) if any(said and said.api is not None for said in manifests) else None,
     )
+
+
+def _offered_api(release: Release) -> frozenset[int] | None:
+    """Return the generations of the plugin API that the host's own wheel says it offers; None where it says nothing."""
+    wheel = next((wheel for wheel in release.wheels if wheel.distribution == release.name), None)
+    declared = {} if wheel is None else read_wheel_entries(wheel.path).get(API_GROUP, {})
+    return frozenset(int(name) for name in declared if name.isdecimal()) or None
 
 
 def want_recorded(

@@ -18,6 +18,7 @@ from perdure_pm.adapters.interpreter import Interpreter, target_name
 from perdure_pm.model.errors import SourceUnusable
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.source import Source
+from perdure_pm.ops.declared import parse_entry_points
 
 
 def require_for_here(source: Source, wheel: Path, interpreter: Interpreter) -> None:
@@ -75,6 +76,13 @@ def read_metadata(wheel: Path) -> dict[str, Any]:
         "requires": headers.get_all("Requires-Dist") or [],
         "requires_python": headers["Requires-Python"],
     }
+
+
+def read_wheel_entries(wheel: Path) -> dict[str, dict[str, str]]:
+    """Return the entry points that a wheel declares: group → name → value."""
+    with zipfile.ZipFile(wheel) as archive:
+        found = [name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")]
+        return parse_entry_points(archive.read(found[0]).decode("utf-8")) if found else {}
 
 
 def _is_same_version(said: str, named: str) -> bool:

@@ -131,6 +131,45 @@ def test_a_plugin_with_an_address_sits_out_and_comes_back(bench: Bench, tmp_path
     assert set(says(bench)) == {"fakehost-clock", "one", "two", "part-1"}
 
 
+@pytest.mark.proves("manifest-every-fault")
+def test_a_plugin_that_requires_itself_by_the_name_of_its_project_is_refused(bench: Bench, tmp_path: Path) -> None:
+    folder = write_plugin(tmp_path / "notify")
+    write_files(folder, {"plugin.yaml": "manifest: 1\nrequires-plugins: [Notify]\n"})
+    with pytest.raises(
+        ManifestInvalid, match=r"plugin.yaml:2:20 requires-plugins\[0\]: names the plugin itself, notify"
+    ):
+        bench.add(str(folder))
+
+
+@pytest.mark.proves("plugins-sit-out")
+def test_a_plugin_for_an_api_that_the_host_does_not_offer(bench: Bench, tmp_path: Path) -> None:
+    """A host says in its own wheel what it offers; it may go on offering what is older, and one day no more."""
+
+    def checkout(name: str, *offered: int) -> str:
+        folder = tmp_path / name
+        shutil.copytree(bench.workshop.checkout, folder)
+        lines = "".join(f'{number} = "fakehost"\n' for number in offered)
+        with (folder / "pyproject.toml").open("a") as file:
+            file.write(f'[project.entry-points."perdure.plugin_api"]\n{lines}')
+        return str(folder)
+
+    old = write_manifest_plugin(tmp_path / "old", name="old", more="api: 1\n")
+    new = write_manifest_plugin(tmp_path / "new", name="new", more="api: 2\n")
+    bench.call("install", checkout=checkout("first", 1))
+    bench.add(str(old))
+    said = "it is written for generation 2 of the plugin API; fakehost 0.1.0 offers 1$"
+    with pytest.raises(PluginUnfit, match=f"new cannot run here: {said}"):
+        bench.add(str(new))
+    bench.call("install", checkout=checkout("second", 1, 2))
+    bench.add(str(new))
+    assert set(says(bench)) == {"fakehost-clock", "old", "new"}
+    outcome = bench.call("install", checkout=checkout("third", 2))
+    assert [(item["name"], item["reason"]) for item in outcome.data["plan"]["sit_outs"]] == [
+        ("old", "it is written for generation 1 of the plugin API; fakehost 0.1.0 offers 2")
+    ]
+    assert set(says(bench)) == {"fakehost-clock", "new"}
+
+
 @pytest.mark.proves("plugins-sit-out")
 def test_a_plugin_from_an_index_whose_own_manifest_does_not_fit_sits_out(bench: Bench, tmp_path: Path) -> None:
     """Case 63: what a wheel's plugin.yaml says is known once it was fetched."""

@@ -173,6 +173,13 @@ def test_words_that_were_truth_values_are_text_and_said(word: str) -> None:
     assert parse(f'settings: {{properties: {{x: {{default: "{word}"}}}}}}\n').warnings == ()
 
 
+@pytest.mark.proves("manifest-every-fault")
+def test_a_plugin_that_requires_itself_is_refused_under_every_spelling() -> None:
+    assert faults("name: my-plugin\nrequires-plugins: [terminal, 'My_Plugin>=1']\n") == [
+        "plugin.yaml:2:30 requires-plugins[1]: names the plugin itself, my-plugin: it is always there"
+    ]
+
+
 @pytest.mark.proves("manifest-no-surprise")
 def test_numbers_to_the_base_of_sixty_are_text_and_said() -> None:
     assert "a number to the base of 60" in parse("settings: {properties: {x: {default: 12:30}}}").warnings[0]
