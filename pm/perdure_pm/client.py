@@ -406,7 +406,7 @@ class _Conversation:
                 if receipt.get(name) != self._request[name]:
                     raise ReceiptMismatch(
                         f"the receipt carries another {name}: {receipt.get(name)!r}, not {self._request[name]!r}",
-                        hint="run perdure-pm receipts to see what was recorded",
+                        hint="see what was recorded: perdure-pm receipts",
                         context={"expected": self._request[name], "received": receipt.get(name)},
                     )
         if self._own is not None:
@@ -427,7 +427,7 @@ class _Conversation:
         last = self._context()["stderr"].strip().rpartition("\n")[2]
         raise WorkerTransportFault(
             f"the worker {how} before it gave a result" + (f": {last}" if last else ""),
-            hint="run the same command again; if it happens again, run perdure-pm self rebuild",
+            hint="run the same command again; if it happens again: perdure-pm self rebuild",
             context={"exit_code": code, **self._context()},
             state="needs-recovery" if self._committed else "unchanged",
         )

@@ -398,7 +398,7 @@ def _refuse_constant(text: str) -> float:
 def _malformed(sender: str, reason: str, line: bytes) -> WorkerTransportFault:
     return WorkerTransportFault(
         f"the {sender} sent a malformed frame: {reason}",
-        hint="run the same command again; if it happens again, run perdure-pm self rebuild",
+        hint="run the same command again; if it happens again: perdure-pm self rebuild",
         context={"line": line[:200].decode("utf-8", "replace")},
     )
 

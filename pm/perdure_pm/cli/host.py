@@ -6,6 +6,7 @@ Owns: the words. Does not own: the operation (ops.host_init).
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,7 +67,7 @@ def host_init(
 
     def show(data: Mapping[str, Any], _status: str) -> str:
         said = "would host" if data.get("dry_run") else "hosts"
-        return f"{data['home']} {said} {data['host']['name']}; next: perdure-pm --home {data['home']} install"
+        return f"{data['home']} {said} {data['host']['name']}; next: perdure-pm --home {shlex.quote(data['home'])} install"
 
     return call(session, "host-init", arguments, show)
 

@@ -60,7 +60,8 @@ def _show_problems(data: Mapping[str, Any], session: Session) -> str:
             for file in files[:SHOWN_FILES]
         ]
         if len(files) > SHOWN_FILES:
-            lines.append(f"  and {len(files) - SHOWN_FILES} more: perdure-pm doctor --json names them")
+            more = f"  and {len(files) - SHOWN_FILES} more, which this names: perdure-pm doctor --json"
+            lines.append(true_hint(more, session) or "")
         lines.append(f"  try: {true_hint(problem['hint'], session)}")
     lines += [f"left over: {leftover}" for leftover in data["leftovers"]]
     if data["leftovers"]:

@@ -18,12 +18,15 @@ from typing import Any
 from perdure_pm.adapters import streams
 from perdure_pm.cli.session import PROGRAM, Session, is_terminal, own_home
 from perdure_pm.model.errors import PerdureError
+from perdure_pm.model.identity import DEFAULT_PROFILE
 from perdure_pm.store.layout import Layout
 from perdure_pm.wire import status_of
 
 SCHEMA = 1
 _COMMAND = re.compile(rf"(?<![\w./-]){PROGRAM}(?= [a-z-])")
 _SHOWN_OUTPUT = 2000
+_NAMING = frozenset({"hint", "command", "lines", "obligations"})
+"""Keys of JSON objects whose text names commands that a person may run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ def write_answer(session: Session, answer: Answer) -> int:
         write_talk(session, "notice", notice)
     text = answer.text
     if session.json:
-        text = _envelope(session, answer.status, answer.exit_code, dict(answer.data), [])
+        text = _envelope(session, answer.status, answer.exit_code, _spelled(answer.data, session), [])
     return streams.write_data(text, answer.exit_code, lost=_what_was_done(session, answer))
 
 
@@ -61,7 +64,7 @@ def _what_was_done(session: Session, answer: Answer) -> str:
 def write_error(session: Session, error: PerdureError, exit_code: int | None = None) -> int:
     """Write an error and return the exit code."""
     code = error.exit_code if exit_code is None else exit_code
-    told = {**error.to_json(), "hint": true_hint(error.hint, session)}
+    told = _spelled(error.to_json(), session)
     status = "refused" if status_of(error) == "refused" else "failed"
     if session.json:
         return streams.write_data(_envelope(session, status, code, {}, [told]), code)
@@ -74,7 +77,7 @@ def write_error(session: Session, error: PerdureError, exit_code: int | None = N
         lines += [f"  {fault}" for fault in faults if str(fault) not in error.summary]
     told_lines = error.context.get("lines")
     if isinstance(told_lines, (list, tuple)):
-        lines += [f"  {true_hint(str(line), session)}" for line in told_lines]
+        lines += [f"  {line}" for line in told["context"]["lines"]]
     output = error.context.get("output")
     if isinstance(output, str) and output.strip():
         lines += [f"  | {line}" for line in output.strip()[-_SHOWN_OUTPUT:].splitlines()]
@@ -101,7 +104,19 @@ def true_hint(hint: str | None, session: Session) -> str | None:
         layout = session.layout
     except (PerdureError, OSError):
         return hint
-    return _COMMAND.sub(lambda _: spell_program(layout, session.environ), hint)
+    program = spell_program(layout, session.environ)
+    if session.profile != DEFAULT_PROFILE:
+        program += f" --profile {session.profile}"
+    return _COMMAND.sub(lambda _: program, hint)
+
+
+def _spelled(value: Any, session: Session, *, names_command: bool = False) -> Any:
+    """Return JSON values with every command that they name as it works from here."""
+    if isinstance(value, Mapping):
+        return {name: _spelled(part, session, names_command=name in _NAMING) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_spelled(part, session, names_command=names_command) for part in value]
+    return true_hint(value, session) if names_command and isinstance(value, str) else value
 
 
 def spell_program(layout: Layout, environ: Mapping[str, str]) -> str:

@@ -61,7 +61,7 @@ def parse_source(text: str) -> Source | None:
     if isinstance(found, str):
         raise UsageFault(
             f"a plugin names no usable source ({found}), is the text {without_secret(text)!r}",
-            hint="name its directory or its file instead, as in perdure-pm plugin add ./DIRECTORY",
+            hint="name its directory or its file instead: perdure-pm plugin add ./DIRECTORY",
             context={"requirement": without_secret(text)},
         )
     return found

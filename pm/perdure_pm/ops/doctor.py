@@ -335,7 +335,7 @@ def _examine_beside(layout: Layout, profiles: list[str], *, deep: bool) -> Itera
             load_trial(layout, name)
         except IntegrityFault as fault:
             # Nothing says any more what it would go back to: a person decides, and either command takes it away.
-            hint = "perdure-pm confirm   (keeps what is selected; perdure-pm rollback goes back)"
+            hint = "perdure-pm confirm   (keeps what is selected; to go back: perdure-pm rollback)"
             hint = _unless_linked(layout, layout.trial(name).parent, hint)
             yield Problem(code="trial-damaged", summary=fault.summary, hint=hint, profile=name)
     for unreadable in receipts.load_all(layout, None if deep else NEWEST_RECEIPTS)[1]:

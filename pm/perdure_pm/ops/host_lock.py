@@ -86,7 +86,7 @@ def lock_host(
     """
     reporter.progress("lock", f"locking {spec.requirement or spec.name}")
     if spec.wheel is not None and not spec.wheel.is_file():
-        raise UsageFault(f"there is no wheel {spec.wheel}", hint="perdure-pm host init PATH-OF-A-WHEEL")
+        raise UsageFault(f"there is no wheel {spec.wheel}", hint="perdure-pm host init PATH-OF-A-WHEEL --yes")
     project = layout.scratch / f"host-{hashlib.sha256(spec.text().encode()).hexdigest()[:12]}"
     filesystem.remove_tree(project)
     filesystem.make_directories(project)

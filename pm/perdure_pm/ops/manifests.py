@@ -56,7 +56,7 @@ def read_installed_manifests(environment: Path, names: Iterable[str]) -> dict[st
             if manifest.runtime != "in-process":
                 raise SourceUnusable(
                     f"the plugin {name} wants runtime: {manifest.runtime}, which a plugin from an index cannot have",
-                    hint=f"leave it out: perdure-pm plugin remove {name}",
+                    hint=f"leave {name} out",
                 )
             found[name] = manifest
     return found

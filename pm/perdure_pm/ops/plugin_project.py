@@ -95,7 +95,7 @@ def read_plugin_project(layout: Layout, folder: Path, shown: str, *, name: str |
         only_tools = " (its pyproject.toml has only tables of tools)" if pyproject else ""
         raise SourceUnusable(
             f"{shown} holds no plugin: neither a project in pyproject.toml nor a plugin.yaml{only_tools}",
-            hint="perdure-pm plugin new NAME   (writes a plugin to start from)",
+            hint="name the plugin's own directory; docs/how-to/write-a-plugin.md says what it holds",
             context={"path": shown},
         )
     name = _find_name(folder, pyproject, table, manifest) or name

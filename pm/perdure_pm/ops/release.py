@@ -8,6 +8,7 @@ needs of the host is in it.
 from __future__ import annotations
 
 import json
+import shlex
 import zipfile
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -235,7 +236,7 @@ def _load_project(checkout: Path) -> dict[str, Any]:
         if not (checkout / "uv.lock").is_file():
             raise UsageFault(
                 f"{checkout} has no uv.lock: a host is installed exactly as it was locked",
-                hint=f"uv lock --project {checkout}",
+                hint=f"uv lock --project {shlex.quote(str(checkout))}",
             )
     except FileNotFoundError as error:
         raise UsageFault(
@@ -258,7 +259,8 @@ def _local_projects(checkout: Path) -> list[Path]:
     except ValueError as error:
         raise ConfigInvalid(
             f"{checkout / 'uv.lock'} cannot be read: {error}",
-            hint="get the checkout back as it was released, or lock it again: uv lock",
+            hint="get the checkout back as it was released, or lock it again: "
+                f"uv lock --project {shlex.quote(str(checkout))}",
         ) from error
     for place in places:
         folders.add((checkout / place).resolve())
@@ -273,7 +275,8 @@ def _local_projects(checkout: Path) -> list[Path]:
         if not (folder / "pyproject.toml").is_file():
             raise UsageFault(
                 f"{checkout / 'uv.lock'} takes a project from {folder}, which has no pyproject.toml",
-                hint="get the checkout back as it was released, or lock it again: uv lock",
+                hint="get the checkout back as it was released, or lock it again: "
+                f"uv lock --project {shlex.quote(str(checkout))}",
             )
     return [checkout, *sorted(checkout / folder.relative_to(checkout.resolve()) for folder in found)]
 

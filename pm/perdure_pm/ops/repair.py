@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -135,7 +136,8 @@ def _repair_own(context: Context, work: _Work) -> None:
     write_pm_launcher(context.filesystem, context.layout)
     problem = find_seed_problem(context.layout)
     if problem:
-        work.notices.append(f"{problem}: python3 pm/bootstrap.py --home {context.layout.home} up, in a checkout")
+        home = shlex.quote(str(context.layout.home))
+        work.notices.append(f"{problem}: python3 pm/bootstrap.py --home {home} up, in a checkout")
         return
     if find_uv_problem(context.layout, thorough=True):
         require_asked(context)
