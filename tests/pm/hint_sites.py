@@ -1,4 +1,4 @@
-"""Every text of PM that tells a person to run a command, found in its source; and the commands that a printed one names.
+"""Every text of PM that tells a person to run a command, found in its source; and the commands in a printed one.
 
 Owns: finding both. Does not own: the states in which they are printed (hint_states), or running anything.
 
@@ -19,11 +19,13 @@ import perdure_pm
 ROOT = Path(perdure_pm.__file__).parent
 HINT_NAMES = ("hint", "default_hint")
 NAMED = re.compile(
-    r"""perdure-pm['"}]*\s+[a-z{-]|\{PROGRAM\}\s+[a-z{]|bootstrap\.py\s+(?:--|[a-z])|\buv lock|\bgit (?:ls-remote|checkout)"""
+    r"""perdure-pm['"}]*\s+[a-z{-]|\{PROGRAM\}\s+[a-z{]|bootstrap\.py\s+(?:--|[a-z])|"""
+    r"\b(?:uv lock|git ls-remote|git checkout)\b"
 )
 """What makes a text one that names a command."""
 PROGRAM = re.compile(
-    r"""(?:'[^'\n]*/perdure-pm'|"[^"\n]*/perdure-pm"|[^\s'"(]*\bperdure-pm|python3 pm/bootstrap\.py|uv(?= lock)|git(?= checkout| ls-remote))(?= )"""
+    r"""(?:'[^'\n]*/perdure-pm'|"[^"\n]*/perdure-pm"|[^\s'"(]*\bperdure-pm|"""
+    r"python3 pm/bootstrap\.py|uv(?= lock)|git(?= checkout| ls-remote))(?= )"
 )
 """Where the command begins in a text that was printed."""
 _ENDS = re.compile(r"   \(|[,;:)](?=\s|$)| and not |\n")

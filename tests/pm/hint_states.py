@@ -1,44 +1,39 @@
-"""The states in which PM tells a person to run a command: how each is reached, and what is said there.
+"""The states in which PM tells a person to run a command: how each is reached.
 
-Owns: one row for each such text in the source, with the values that a person puts in the place of a placeholder. Does
-not own: finding the texts (hint_sites), or running what they name (integration/test_hints).
+Owns: bringing a home there. Does not own: which text is printed in which state (hint_rows), finding the texts
+(hint_sites), or running what they name (integration/test_hints).
 
-A state is a function that brings a home there and returns what PM printed, in a shell's spelling.
+A state is a function that brings a home there and returns what PM printed.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.adapters.interpreter import target_name
 from perdure_pm.model.errors import PerdureError
+from perdure_pm.model.lock_view import parse_locked_tool
+from perdure_pm.model.registration import parse_registrations
+from perdure_pm.model.requirement import parse_source
+from perdure_pm.ops.editables import refuse_editables
+from perdure_pm.ops.packages import install_packages
 from tests.pm.bench import Bench
+from tests.pm.fake_host import replace_uv
 from tests.pm.guest import extension, guest, init
-from tests.pm.plugin_sources import write_files, write_manifest_plugin, write_plugin
+from tests.pm.plugin_sources import commit, write_files, write_manifest_plugin, write_plugin
 from tests.pm.wheels import write_sdist, write_wheel
 
 State = Callable[[Bench, Path], str]
 """Takes the home and an empty directory, and returns what was printed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One text, and how it comes to be printed."""
-
-    site: str
-    """Its key (hint_sites.Site.key)."""
-    state: State
-    home: str = "bench"
-    """The fixture that the home is: `bench`, `there` or `locked` of tests/pm/integration."""
-    words: Mapping[str, str] = field(default_factory=dict)
-    """What a person writes for each placeholder; `{folder}`, `{home}` and `{checkout}` in it are paths of the test."""
-    exit_codes: tuple[int, ...] = (0,)
-    """3 where the command is one that finds what is wrong."""
 
 
 def real(bench: Bench, text: str) -> str:
@@ -60,8 +55,7 @@ def refused(*words: str, before: State | None = None) -> State:
 
 
 def said(*words: str, line: str, before: State | None = None) -> State:
-    """Return a state in which this command line says a line with `line` in it, and that line; all of it where none is
-    named."""
+    """Return a state in which this command line says a line with `line` in it, and that line, or all where it is ""."""
 
     def state(bench: Bench, folder: Path) -> str:
         if before is not None:
@@ -188,6 +182,11 @@ def spoiled(place: Callable[[Bench], Path], text: str = "nonsense") -> State:
     return state
 
 
+def pointer_gone(bench: Bench, _folder: Path) -> str:
+    bench.layout.pointer("default").unlink()
+    return ""
+
+
 def release_gone(bench: Bench, _folder: Path) -> str:
     LocalFilesystem().remove_tree(bench.layout.release(bench.current.record["host"]["release"]))
     return ""
@@ -206,7 +205,8 @@ def crashed(bench: Bench, _folder: Path) -> str:
     bench.add("gadget")
     folder = bench.layout.crashes("default")
     folder.mkdir()
-    (folder / "gadget.json").write_text('{"distribution": "gadget", "version": "1.0", "during": "its import", "at": "2026-11-29T12:00:00Z"}')
+    note = {"distribution": "gadget", "version": "1.0", "during": "its import", "at": "2026-11-29T12:00:00Z"}
+    (folder / "gadget.json").write_text(json.dumps(note), encoding="utf-8")
     return ""
 
 
@@ -267,7 +267,8 @@ def way_out(plugin: str, command: str, before: State) -> State:
     def state(bench: Bench, folder: Path) -> str:
         before(bench, folder)
         context = bench.pm("plugin", "add", plugin, "--json").envelope["errors"][0]["context"]
-        found = [way["command"] for way in context["clash"]["ways_out"] if way["command"]]
+        (clash,) = context["clashes"]
+        found = [way["command"] for way in clash["ways_out"] if way["command"]]
         chosen = next(text for text in found if command in text)
         return real(bench, chosen)
 
@@ -372,256 +373,90 @@ def boot_file(bench: Bench) -> Path:
     return first(bench) / "boot.json"
 
 
-GADGET = added("gadget")
-ROWS = (
-    Row(
-        site="adapters/uv.py: where you trust it: perdure-pm config set install.build {name}",
-        home="there",
-        state=refused("plugin", "add", "grown", before=only_as_source),
-    ),
-    Row(
-        site="ops/builds.py: perdure-pm config set {setting} {','.join([*before, package])}",
-        home="there",
-        state=refused("plugin", "add", "grown", before=only_as_source),
-    ),
-    Row(
-        site="adapters/uv.py: where its build needs the host: perdure-pm config set install.build-with-host {name}",
-        home="there",
-        state=refused("plugin", "add", "grown", before=built_beside),
-    ),
-    Row(
-        site="cli/configuration.py: perdure-pm config set --help",
-        state=refused("config", "set", "install.lazy", "true", "--unset"),
-    ),
-    Row(
-        site="cli/host.py: {data['home']} {said} {data['host']['name']}; next: perdure-pm --home {shlex.quote(data['home'])} install",
-        home="there",
-        state=said("host", "init", "guest", line="next:"),
-    ),
-    Row(
-        site="cli/host.py: perdure-pm host init SOURCE --env NAME=VALUE",
-        home="there",
-        state=refused("host", "init", "guest", "--env", "nonsense"),
-        words={"SOURCE": "guest"},
-    ),
-    Row(
-        site="cli/looking.py: until {trial['until']}, then {trial['previous']} again; to keep it: perdure-pm confirm",
-        state=said("plugin", "add", "gadget", "--confirm-within", "10m", line="on trial"),
-    ),
-    Row(site="cli/looking.py: perdure-pm receipts", state=refused("receipts", "no-such-one")),
-    Row(
-        site="cli/mending.py:   try: {true_hint('perdure-pm collect', session)}",
-        state=said("doctor", line=" collect", before=half_built),
-    ),
-    Row(
-        site="cli/mending.py:   and {len(files) - SHOWN_FILES} more, which this names: perdure-pm doctor --json",
-        state=said("doctor", line="more, which", before=without(lambda bench: bench.current.path / "venv" / "lib")),
-        exit_codes=(3,),
-    ),
-    Row(
-        site="cli/plugins.py: everything works with all {len(data['plugins'])} plugins\nwhere it does not for you: "
-        "perdure-pm plugin bisect -- COMMAND, which fails then",
-        state=said("plugin", "bisect", line="", before=GADGET),
-        words={"COMMAND": "fakehost"},
-    ),
-    Row(
-        site="cli/plugins.py: the configuration and the generation differ: perdure-pm install",
-        state=said("plugin", "list", line="differ", before=edited(lambda text: text + "- part-1\n")),
-    ),
-    Row(
-        site="cli/plugins.py: found in {data['tries']} tries; leave out: perdure-pm plugin disable {names}",
-        state=said(
-            "plugin", "bisect", "--", "sh", "-c", "! fakehost | grep -q gadget", line="leave out", before=GADGET
-        ),
-    ),
-    Row(site="cli/plugins.py: perdure-pm plugin list", state=refused("plugin", "disable")),
-    Row(site="cli/session.py: {PROGRAM} {self.command} --yes", state=refused("uninstall")),
-    Row(
-        site="ops/bisect.py: perdure-pm install",
-        state=refused("plugin", "bisect", before=after(GADGET, release_gone)),
-    ),
-    Row(site="ops/bisect.py: perdure-pm status", state=refused("plugin", "bisect", "--", "false", before=GADGET)),
-    Row(
-        site="ops/candidate.py: perdure-pm config set host.commands NAME",
-        state=refused("plugin", "add", "gadget", before=ran("config", "set", "host.commands", "absent")),
-        words={"NAME": "fakehost"},
-    ),
-    Row(
-        site="ops/consent.py: perdure-pm {command} --yes",
-        home="there",
-        state=refused("plugin", "update", "hat", before=feathered),
-    ),
-    Row(site="ops/doctor.py: perdure-pm repair", state=diagnosed("generation-damaged", without(boot_file))),
-    Row(
-        site="ops/doctor.py: perdure-pm confirm   (keeps what is selected; to go back: perdure-pm rollback)",
-        state=diagnosed("trial-damaged", after(GADGET, spoiled(lambda bench: bench.layout.trial("default")))),
-    ),
-    Row(
-        site="ops/environment.py: perdure-pm install",
-        state=refused("run", "--", "true", before=interpreter_gone),
-    ),
-    Row(
-        site="ops/environment.py: perdure-pm env   (shows the PATH that commands are looked for in)",
-        state=refused("run", "--", "no-such-command"),
-    ),
-    Row(
-        site="ops/explanation.py: perdure-pm plugin add '{bare}=={version}'",
-        home="locked",
-        state=way_out("choosy>=1.1", "plugin add", added("right")),
-    ),
-    Row(
-        site="ops/explanation.py: perdure-pm plugin disable {name}",
-        home="locked",
-        state=way_out("choosy>=1.1", "plugin disable", added("right")),
-    ),
-    Row(
-        site="ops/explanation.py: perdure-pm upgrade",
-        home="there",
-        state=way_out("wants", "upgrade", newer_guest("2.0")),
-    ),
-    Row(
-        site="ops/explanation.py: perdure-pm host init '{asked.name}{extras}=={version}' --yes",
-        home="there",
-        state=way_out("wants", "host init", newer_guest("2.5")),
-    ),
-    Row(
-        site="ops/host.py: perdure-pm host init REQUIREMENT   (or install --checkout DIR, for a host's source tree)",
-        home="there",
-        state=refused("install"),
-        words={"REQUIREMENT": "guest"},
-    ),
-    Row(
-        site="ops/host_lock.py: perdure-pm host init PATH-OF-A-WHEEL --yes",
-        home="there",
-        state=refused("install", before=host_wheel_gone),
-        words={"PATH-OF-A-WHEEL": "{folder}/guest-1.0-py3-none-any.whl"},
-    ),
-    Row(site="ops/labelling.py: perdure-pm history", state=refused("label", "absent", "--remove")),
-    Row(
-        site='ops/lazy.py: "{context.layout.bin / \'perdure-pm\'}" install',
-        state=raised("install", lazy=True, before=edited(lambda text: text + "- part-1\n")),
-    ),
-    Row(
-        site="ops/plugin_check.py: name a directory, a wheel or an sdist: perdure-pm plugin check ./DIRECTORY",
-        state=refused("plugin", "check", "gadget", before=authored),
-        words={"./DIRECTORY": "{folder}/notify"},
-    ),
-    Row(
-        site="ops/plugin_check.py: perdure-pm install",
-        state=refused("plugin", "check", "{folder}/notify", before=after(authored, release_gone)),
-    ),
-    Row(
-        site="ops/plugin_project.py: say it: perdure-pm plugin add 'NAME @ {shown}', or give it a plugin.yaml with name",
-        state=refused("plugin", "add", "{folder}/old", before=old_project),
-        words={"NAME": "notify"},
-    ),
-    Row(site="ops/plugin_view.py: perdure-pm plugin list", state=refused("plugin", "info", "absent")),
-    Row(
-        site="ops/plugin_view.py: perdure-pm install",
-        state=listed("part-1", edited(lambda text: text + "- part-1\n")),
-    ),
-    Row(
-        site="ops/plugin_view.py: perdure-pm plugin enable {name}",
-        state=listed("gadget", after(GADGET, ran("plugin", "disable", "gadget"))),
-    ),
-    Row(
-        site="ops/plugins.py: where that is what you want: perdure-pm plugin remove {name}, then add it",
-        state=refused(
-            "plugin", "add", "notify==1.0", before=after(authored, ran("plugin", "add", "{folder}/notify"))
-        ),
-    ),
-    Row(site="ops/plugins.py: perdure-pm plugin list", state=refused("plugin", "remove", "absent")),
-    Row(
-        site="ops/profiles.py: the profile {profile} still runs {host['name']} {host['version']}: "
-        "perdure-pm upgrade --profile {profile}",
-        state=said("rollback", "2", line="still runs", before=lagging),
-    ),
-    Row(
-        site="ops/recovery.py: {found.generation} is on trial again until {until}; to keep it: perdure-pm confirm",
-        state=said("rollback", line="on trial again", before=trials),
-    ),
-    Row(
-        site="ops/release.py: uv lock --project {shlex.quote(str(checkout))}",
-        state=refused("install", "--checkout", "{folder}/host", before=without_lock),
-    ),
-    Row(
-        site="ops/release.py: get the checkout back as it was released, or lock it again: "
-        "uv lock --project {shlex.quote(str(checkout))}",
-        state=refused("install", "--checkout", "{folder}/host", before=with_a_lock_of("")),
-    ),
-    Row(site="ops/rollback.py: perdure-pm history", state=refused("rollback")),
-    Row(
-        site="ops/rollback.py: choose another: perdure-pm history",
-        state=refused("rollback", before=after(GADGET, spoiled(lambda bench: first(bench) / "record.json"))),
-    ),
-    Row(
-        site="ops/soundness.py: choose another: perdure-pm history",
-        state=refused("rollback", before=after(GADGET, without(boot_file))),
-    ),
-    Row(
-        site="ops/skeleton.py: perdure-pm plugin new NAME",
-        home="there",
-        state=refused("plugin", "new", ""),
-        words={"NAME": "{folder}/mine"},
-    ),
-    Row(
-        site="ops/skeleton.py: choose another name, or another directory: perdure-pm plugin new DIRECTORY/NAME",
-        home="there",
-        state=refused("plugin", "new", "{folder}/taken", before=taken),
-        words={"DIRECTORY/NAME": "{folder}/mine"},
-    ),
-    Row(
-        site="ops/snapshots.py: put it back, or take the plugin out: perdure-pm plugin remove {source.name}",
-        state=refused("install", before=source_gone(copy_only=False)),
-    ),
-    Row(
-        site="ops/sources.py: perdure-pm plugin add {shlex.quote(source.entry)}",
-        state=refused("repair", before=source_gone(copy_only=True)),
-    ),
-    Row(
-        site="ops/status.py: perdure-pm plugin enable {crash.distribution}",
-        state=said("status", line="since a crash", before=crashed),
-    ),
-    Row(site="ops/switching.py: perdure-pm plugin list", state=refused("plugin", "enable", "absent")),
-    Row(site="ops/wanted.py: perdure-pm plugin list", state=refused("plugin", "update", "absent")),
-    Row(
-        site="ops/verify.py: by its own settings or by a variable (perdure-pm host init SOURCE --env NAME=VALUE)",
-        home="there",
-        state=said("install", line="wrote lib", before=noisy_host),
-        words={"SOURCE": "noisy"},
-    ),
-    Row(
-        site="ops/verify.py: where the command is asked wrongly: perdure-pm config set host.health ARGUMENTS",
-        home="there",
-        state=refused("install", before=failing_host),
-        words={"ARGUMENTS": "-- --ready"},
-    ),
-    Row(
-        site="ops/verify.py: where another command of it does not: perdure-pm config set host.health ARGUMENTS",
-        home="there",
-        state=refused("install", before=changing_host),
-        words={"ARGUMENTS": "-- --ready"},
-    ),
-    Row(site="store/generations.py: perdure-pm history", state=refused("rollback", "99")),
-    Row(
-        site="store/generations.py: perdure-pm install",
-        state=refused("run", "--", "true", before=without(lambda bench: bench.layout.pointer("default"))),
-    ),
-    Row(
-        site="store/generations.py: perdure-pm install --checkout DIR",
-        home="there",
-        state=refused("run", "--", "true"),
-        words={"DIR": "{checkout}"},
-    ),
-    Row(
-        site="store/pointer.py: perdure-pm install",
-        state=refused("run", "--", "true", before=spoiled(lambda bench: bench.layout.pointer("default"))),
-    ),
-)
+def committed(_bench: Bench, folder: Path) -> str:
+    commit(write_plugin(folder / "notify"))
+    return ""
 
-HINTS = "tests/pm/integration/test_hints.py"
-CONSENT = "tests/pm/integration/test_consent.py::test_an_address_among_a_plugins_requirements_is_refused_by_name_until_it_is_accepted"
-ELSEWHERE: Mapping[str, str] = {}
-"""Texts whose state another test brings about, which does there what it says."""
-NO_COMMANDS: Mapping[str, str] = {}
-"""Texts that name a program and ask nobody to run it, each with what it is."""
+
+def unheard(bench: Bench, _folder: Path) -> str:
+    """Have an operation succeed whose answer nobody can read."""
+    ended = bench.command_line("plugin", "add", "gadget", variables=bench.settings(), shell_suffix=">/dev/full")
+    return real(bench, ended.err.splitlines()[-1])
+
+
+def lock_damaged(_bench: Bench, folder: Path) -> str:
+    lock = folder / "pm" / "uv.lock"
+    write_files(folder, {"pm/uv.lock": "version = 1\n"})
+    commit(folder)
+    lock.write_text("nonsense", encoding="utf-8")
+    with pytest.raises(PerdureError) as caught:
+        parse_locked_tool(lock.read_text(encoding="utf-8"), "uv")
+    return str(caught.value.hint)
+
+
+def nameless_source(bench: Bench, folder: Path) -> str:
+    authored(bench, folder)
+    with pytest.raises(PerdureError) as caught:
+        parse_source("notify @ file://relative")
+    return str(caught.value.hint).replace("perdure-pm", f"{bench.layout.bin}/perdure-pm")
+
+
+def edited_in_place(bench: Bench, folder: Path) -> str:
+    bench.add(str(write_plugin(folder / "notify")), editable=True)
+    return ""
+
+
+def edited_and_refused(bench: Bench, folder: Path) -> str:
+    edited_in_place(bench, folder)
+    with pytest.raises(PerdureError) as caught:
+        refuse_editables(bench.current, "a wheelhouse")
+    return str(caught.value.hint).replace("perdure-pm", f"{bench.layout.bin}/perdure-pm")
+
+
+def edited_source_gone(bench: Bench, folder: Path) -> str:
+    edited_in_place(bench, folder)
+    shutil.rmtree(folder / "notify")
+    return ""
+
+
+def package_unasked(bench: Bench, _folder: Path) -> str:
+    raw = {
+        "name": "hello",
+        "version": "1.0",
+        "kind": "archive",
+        "artefacts": [{"target": target_name(), "url": "https://nowhere.invalid/hello.tar", "sha256": "0" * 64}],
+        "executables": ["hello"],
+    }
+    context = replace(bench.context(lazy=True, lazy_allowed=False), packages=parse_registrations([raw]))
+    with pytest.raises(PerdureError) as caught:
+        install_packages(context, {})
+    return str(caught.value.hint)
+
+
+def lying_uv(bench: Bench, _folder: Path) -> str:
+    """Have uv export another version than the one that the host locked."""
+    script = f'if [ "$1" = export ]; then "{bench.workshop.uv}" "$@" | sed s/sprocket==1.0/sprocket==1.1/; exit; fi\n'
+    replace_uv(bench.workshop, bench.layout, f'{script}exec "{bench.workshop.uv}" "$@"\n')
+    return ""
+
+
+def other_python() -> tuple[str, str]:
+    """Return an interpreter of another minor version than this one, and that version; nothing where there is none."""
+    for minor in range(11, 20):
+        found = shutil.which(f"python3.{minor}")
+        if found is None or minor == sys.version_info.minor:
+            continue
+        ended = subprocess.run([found, "-I", "-c", ""], capture_output=True, check=False)
+        if ended.returncode == 0:  # a shim may lead to nothing
+            return found, f"3.{minor}"
+    return "", ""
+
+
+def for_another_python(bench: Bench, _folder: Path) -> str:
+    python, version = other_python()
+    if not python:
+        pytest.skip("this machine has one Python only")
+    hosting()(bench, _folder)
+    needs = [f"Requires-Python: =={version}.*"]
+    write_wheel(wheelhouse(bench), "elsewhere", "1.0", requires=["guest"], metadata=needs, entries="")
+    return ""

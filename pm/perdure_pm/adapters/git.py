@@ -11,6 +11,7 @@ the hash of what it holds.
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -214,7 +215,7 @@ class Git:
     def _no_commit(url: str, what: str) -> SourceUnusable:
         return SourceUnusable(
             f"the repository {url} does not have {what}",
-            hint=f"look at what it has: git ls-remote {url}",
+            hint=f"look at what it has: git ls-remote {shlex.quote(url)}",
             context={"url": url},
         )
 

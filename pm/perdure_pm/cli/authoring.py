@@ -29,12 +29,13 @@ def plugin_new(session: Session, place: str) -> Answer:
     with the name.
     """
     from perdure_pm.ops.skeleton import write_plugin
+    from perdure_pm.store.generations import current_generation
 
     data = write_plugin(session.layout, session.profile, place, dry_run=session.dry_run)
     files = "\n".join(f"  {path}" for path in data["files"]) if isinstance(data["files"], list) else ""
     said = "would be" if session.dry_run else "is"
     text = f"the plugin {data['name']} {said} in {data['path']}\n{files}"
-    if not session.dry_run:
+    if not session.dry_run and current_generation(session.layout, session.profile) is not None:
         install = f"perdure-pm plugin add {shlex.quote(click.format_filename(str(data['path'])))}"
         text += f"\n\ninstall it: {true_hint(install, session)}"
     return Answer(data={**data, "dry_run": session.dry_run} if session.dry_run else data, text=text)

@@ -67,7 +67,8 @@ def host_init(
 
     def show(data: Mapping[str, Any], _status: str) -> str:
         said = "would host" if data.get("dry_run") else "hosts"
-        return f"{data['home']} {said} {data['host']['name']}; next: perdure-pm --home {shlex.quote(data['home'])} install"
+        home = shlex.quote(data["home"])
+        return f"{data['home']} {said} {data['host']['name']}; next: perdure-pm --home {home} install"
 
     return call(session, "host-init", arguments, show)
 

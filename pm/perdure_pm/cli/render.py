@@ -58,7 +58,7 @@ def _what_was_done(session: Session, answer: Answer) -> str:
     receipt = answer.data.get("receipt")
     if not isinstance(receipt, str) or answer.status != "ok" or session.dry_run:
         return "state: unchanged"
-    return f"it was done all the same: {true_hint(f'{PROGRAM} receipts {receipt[:8]}', session)}"
+    return true_hint(f"it was done all the same: {PROGRAM} receipts {receipt[:8]}", session) or ""
 
 
 def write_error(session: Session, error: PerdureError, exit_code: int | None = None) -> int:

@@ -268,7 +268,7 @@ def _examine_generations(layout: Layout, profiles: list[str], profile: str, look
                 summary = f"the profile {name} ran something, and nothing says any more what"
                 yield Problem(code="selection-damaged", summary=summary, hint=REPAIR, profile=name)
             elif name == profile:
-                hint = fault.hint or "perdure-pm install"
+                hint = fault.hint or REPAIR
                 yield Problem(code="nothing-installed", summary=fault.summary, hint=hint, profile=name)
             continue
         except IntegrityFault as fault:

@@ -260,7 +260,7 @@ def _local_projects(checkout: Path) -> list[Path]:
         raise ConfigInvalid(
             f"{checkout / 'uv.lock'} cannot be read: {error}",
             hint="get the checkout back as it was released, or lock it again: "
-                f"uv lock --project {shlex.quote(str(checkout))}",
+            f"uv lock --project {shlex.quote(str(checkout))}",
         ) from error
     for place in places:
         folders.add((checkout / place).resolve())

@@ -56,7 +56,7 @@ def find_entry(context: Context, word: str, *, editable: bool = False) -> tuple[
     if editable and (place.startswith("git+") or not looks_like_path(place) or kind_of_file(place) != "directory"):
         raise UsageFault(
             f"only a directory can run from where it is edited, and {without_secret(word)} is none",
-            hint="name the directory, as in perdure-pm plugin add --editable ./DIRECTORY",
+            hint="name the directory: perdure-pm plugin add --editable ./DIRECTORY",
             context={"requirement": without_secret(word)},
         )
     if place.startswith("git+"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from perdure_pm.store.layout import Layout
 from tests.pm.bench import Bench
 from tests.pm.fake_host import Workshop, copy_home, prepare_home, replace_uv
 from tests.pm.guest import guest, init
+from tests.pm.hint_sites import commands_in
 from tests.pm.wheels import write_wheel
 from tests.system.machine import fingerprint
 from tests.system.mirror import Mirror, serve_mirror, write_index
@@ -174,6 +176,18 @@ def test_what_is_too_new_and_has_nothing_older_is_refused_with_its_age(there: Be
     assert error.summary == f"{what} was uploaded {age} ago, the quarantine is 7 days, and nothing older fits"
     assert "wait until" in str(error.hint)
     assert state(there) == before
+
+
+@pytest.mark.proves("plugins-quarantine", "cli-true-hints")
+def test_what_is_too_new_is_let_through_by_the_commands_of_the_refusal(there: Bench) -> None:
+    """Case 87."""
+    (error,) = there.pm("plugin", "add", "needs-fresh", "--json").envelope["errors"]
+    (line,) = [text for text in error["context"]["lines"] if "let it through" in text]
+    set_it, add_it = (shlex.split(text.replace("REASON", "it is needed")) for text in commands_in(line))
+    assert set_it[1:4] == ["config", "set", "install.quarantine-exceptions"]
+    for words in (set_it, add_it):
+        assert there.pm(*words[1:]).exit_code == 0
+    assert packages(there)["only-fresh"] == "1.0"
 
 
 @pytest.mark.proves("plugins-quarantine")
