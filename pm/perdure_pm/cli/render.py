@@ -101,12 +101,12 @@ def true_hint(hint: str | None, session: Session) -> str | None:
     if hint is None or not _COMMAND.search(hint):
         return hint
     try:
-        layout = session.layout
+        layout, profile = session.layout, session.profile
     except (PerdureError, OSError):
         return hint
     program = spell_program(layout, session.environ)
-    if session.profile != DEFAULT_PROFILE:
-        program += f" --profile {session.profile}"
+    if profile != DEFAULT_PROFILE:
+        program += f" --profile {profile}"
     return _COMMAND.sub(lambda _: program, hint)
 
 

@@ -119,8 +119,8 @@ def test_ways_out_were_tried_and_the_first_one_works(locked: Bench) -> None:
     assert clash["plugins"] == ["right", "choosy>=1.1"]
     assert (clash["smallest"], clash["contested"], clash["locked"], clash["not_tried"]) == (True, "thread", None, [])
     assert [(way["what"], way["command"], way["fits"]) for way in clash["ways_out"]] == [
-        ("choosy 1.0", "perdure-pm plugin add 'choosy==1.0'", True),
-        ("leaving out right", "perdure-pm plugin disable right", True),
+        ("choosy 1.0", "HOME/bin/perdure-pm plugin add 'choosy==1.0'", True),
+        ("leaving out right", "HOME/bin/perdure-pm plugin disable right", True),
         ("leaving out choosy", None, True),
         ("any other version of right", None, False),
     ]
