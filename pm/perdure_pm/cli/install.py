@@ -43,24 +43,34 @@ CONFIRM = click.option(
 )
 
 
+KEEP = click.option("--keep-plugins", is_flag=True, help="Refuse where a plugin that runs now would sit out.")
+
+
 @click.command(cls=Verb, kind="building")
 @CHECKOUT
 @click.option("--extra", "extras", multiple=True, metavar="NAME", help="An extra of the host; those there are stay.")
 @CONFIRM
+@KEEP
 @click.pass_obj
-def install(session: Session, checkout: str | None, extras: tuple[str, ...], confirm_within: str | None) -> Answer:
+def install(
+    session: Session, checkout: str | None, extras: tuple[str, ...], confirm_within: str | None, keep_plugins: bool
+) -> Answer:
     """Have the host and its plugins installed, and up to date."""
     from perdure_pm.cli.remote import call
 
-    seconds = parse_seconds(confirm_within)
-    arguments = {"checkout": checkout, "extras": list(extras), "confirm_within": seconds}
+    arguments = {
+        "checkout": checkout,
+        "extras": list(extras),
+        "confirm_within": parse_seconds(confirm_within),
+        "keep_plugins": keep_plugins,
+    }
     return call(session, "install", arguments, show_install)
 
 
 @click.command(cls=Verb, kind="building")
 @CHECKOUT
 @CONFIRM
-@click.option("--keep-plugins", is_flag=True, help="Refuse where a plugin that runs now would sit out.")
+@KEEP
 @click.pass_obj
 def upgrade(session: Session, checkout: str | None, confirm_within: str | None, keep_plugins: bool) -> Answer:
     """Take the newest host and plugins that fit.
@@ -82,8 +92,9 @@ def upgrade(session: Session, checkout: str | None, confirm_within: str | None, 
 @CHECKOUT
 @click.option("--check", is_flag=True, help="Exit 3 when install would change something.")
 @click.option("--upgrade", "newest", is_flag=True, help="Plan an upgrade instead of an install.")
+@KEEP
 @click.pass_obj
-def plan(session: Session, checkout: str | None, check: bool, newest: bool) -> Answer:
+def plan(session: Session, checkout: str | None, check: bool, newest: bool, keep_plugins: bool) -> Answer:
     """Show what install would change.
 
     Nothing is built and nothing changes.
@@ -91,7 +102,8 @@ def plan(session: Session, checkout: str | None, check: bool, newest: bool) -> A
     from perdure_pm.cli.remote import call
 
     session.flags["dry-run"] = True
-    answer = call(session, "upgrade" if newest else "install", {"checkout": checkout}, show_install)
+    arguments = {"checkout": checkout, "keep_plugins": keep_plugins}
+    answer = call(session, "upgrade" if newest else "install", arguments, show_install)
     changes = bool(answer.data.get("plan", {}).get("changes"))
     return replace(answer, exit_code=EXIT_FOUND_WORK) if check and changes else answer
 
@@ -122,13 +134,16 @@ def show_install(data: Mapping[str, Any], status: str) -> str:
     if status == "noop":
         return f"nothing to do: generation {data.get('generation')} is what is wanted"
     changes = columns(show_packages(plan.get("packages", [])))
+    back = "\n".join(f"{name} runs again" for name in plan.get("returns", []))
     if data.get("dry_run"):
         steps = "\n".join(f"  {number}. {step}" for number, step in enumerate(plan.get("steps", []), 1))
-        told = [f"would install {what}, in these steps:\n{steps}", changes, show_screening(plan.get("screening"))]
+        out = "\n".join(f"{one['name']} sits out: {one['reason']}" for one in plan.get("sit_outs", []))
+        told = [f"would install {what}, in these steps:\n{steps}", changes, out, back]
+        told.append(show_screening(plan.get("screening")))
         return "\n\n".join(part for part in told if part)
     again = " again" if data.get("reused") else ""
     said = f"{what} is installed in generation {data.get('generation')}{again}"
     if data.get("trial"):
         said += f"\non trial {say_trial(data['trial'])}"
-    told = [said, changes if plan.get("from") else "", show_screening(plan.get("screening"))]
+    told = [said, changes if plan.get("from") else "", back, show_screening(plan.get("screening"))]
     return "\n\n".join(part for part in told if part)

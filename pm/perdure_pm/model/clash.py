@@ -99,6 +99,7 @@ class Clash:
             "host": {"name": self.host, "version": self.host_version},
             "plugins": list(self.plugins),
             "smallest": self.smallest,
+            "why": self.why(),
             "chains": [[step.to_json() for step in chain] for chain in self.chains],
             "contested": self.contested,
             "locked": self.locked,

@@ -140,6 +140,7 @@ class _Inquiry:
         most = MAX_CLASHES if most is None else most
         fits = Counted(self._fits, MAX_TRIALS * most)
         found, whole = find_clashes(self.requirements, fits, self._suspects, most)
+        found = tuple(sorted(found, key=lambda clash: self.requirements.index(clash.entries[0])))
         clashing = {text for clash in found for text in clash.entries}
         self.budget += (len(found) - 1) * MAX_TRIALS // 2
         clashes = []

@@ -24,8 +24,9 @@ def install(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     Args:
         context: the world.
         arguments: ``checkout``: the host's source tree, for a home that has none yet or is to change it;
-            ``extras``: extras of the host that join those which are wanted; ``confirm_within``: seconds of trial;
-            ``expected``: the digest of the profile's config.yaml that was seen.
+            ``extras``: extras of the host that join those which are wanted; ``keep_plugins``: whether it is refused
+            that a plugin which runs now would sit out; ``confirm_within``: seconds of trial; ``expected``: the digest
+            of the profile's config.yaml that was seen.
 
     Raises:
         PerdureError: see `publish`.
@@ -34,6 +35,7 @@ def install(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         operation="install",
         extras=_read_extras(arguments),
         checkout=_read_checkout(arguments),
+        keep_plugins=arguments.get("keep_plugins") is True,
         confirm_within=read_duration(arguments, "confirm_within"),
         expected=read_text(arguments, "expected"),
     )
@@ -59,8 +61,7 @@ def upgrade(context: Context, arguments: Mapping[str, Any]) -> Outcome:
 
     Args:
         context: the world.
-        arguments: as for `install`; ``consent``: true, or the names of packages that may be added; ``keep_plugins``:
-            whether it is refused that a plugin which runs now would sit out.
+        arguments: as for `install`; ``consent``: true, or the names of packages that may be added.
 
     Raises:
         ConsentMissing: it brings in packages that nobody agreed to; nothing changed.

@@ -61,7 +61,7 @@ def read_plugins(layout: Layout, profile: str) -> dict[str, Any]:
     known = _read(layout, profile)
     running = [entry for entry, _ in known.runs]
     enabled = [entry for entry, name in known.listed if name not in known.disabled]
-    fitting = [entry for entry in enabled if entry not in known.reasons]
+    fitting = [entry for entry in enabled if entry not in known.reasons or entry in running]
     versions = recorded_versions(known.current)
     in_line = fitting == running if known.says else set(running) <= set(enabled)
     return {

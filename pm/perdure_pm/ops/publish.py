@@ -25,20 +25,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.admission import Admission
 from perdure_pm.model.config import HomeConfig
-from perdure_pm.model.errors import BuildFailed, ConfigChanged, NoSpace, PerdureError
-from perdure_pm.model.requirement import requirement_name
+from perdure_pm.model.errors import BuildFailed, ConfigChanged, NoSpace
 from perdure_pm.ops.builds import name_what_to_allow, with_host_in_builds
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_commands, seal_candidate
 from perdure_pm.ops.consent import require_consent, require_kept
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.fitting import resolve_what_fits
 from perdure_pm.ops.host import build_release, find_release, find_source, make_uv
 from perdure_pm.ops.host_commands import follow_commands
 from perdure_pm.ops.host_lock import HostSpec
@@ -56,29 +54,21 @@ from perdure_pm.ops.packages_of import resolved_versions
 from perdure_pm.ops.profiles import with_readable_profiles
 from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, tidy
 from perdure_pm.ops.release import with_extras
-from perdure_pm.ops.resolve import Resolution, resolve
+from perdure_pm.ops.resolve import Resolution
 from perdure_pm.ops.runtime import choose_interpreter
-from perdure_pm.ops.screening import make_screen
-from perdure_pm.ops.sitting_out import UnfitFound, find_python_misfit, refuse_misfit, require_fitting
+from perdure_pm.ops.sitting_out import UnfitFound, refuse_misfit, require_fitting
 from perdure_pm.ops.soundness import ensure_read_only
-from perdure_pm.ops.sources import (
-    asked_before,
-    needs_resolution,
-    require_manifests_fit,
-    was_resolved,
-    with_seen,
-    with_snapshots,
-)
+from perdure_pm.ops.sources import require_manifests_fit, with_seen, with_snapshots
 from perdure_pm.ops.space import explain_space, require_space
-from perdure_pm.ops.trials import Ground, host_versions, said_by_uv
+from perdure_pm.ops.trials import host_versions
 from perdure_pm.ops.verify import verify
-from perdure_pm.ops.wanted import Change, Wanted, answers, find_base, find_sealed, leave_out, want
+from perdure_pm.ops.wanted import Before, Change, Wanted, answers, find_base, load_before, want
 from perdure_pm.store import history
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, current_generation, load_current, next_number
 from perdure_pm.store.inventory import Inventory
 from perdure_pm.store.pointer import refuse_links
-from perdure_pm.store.published import load_sit_outs, save_published
+from perdure_pm.store.published import save_published
 from perdure_pm.store.recorded import compare_packages, recorded_versions
 from perdure_pm.store.records import keep_record
 from perdure_pm.store.trial import Trial, show_trial
@@ -173,9 +163,9 @@ def _publish_once(context: Context, change: Change, notices: tuple[str, ...]) ->
     notices = (*notices, *said)
     release = None if change.upgrade and isinstance(source, HostSpec) else find_release(layout, source, current)
     interpreter = find_base(context, current)
-    known = load_sit_outs(layout, context.profile)
+    before = load_before(context, current)
     if release is not None and interpreter is not None and not change.looks_anew:
-        wanted = with_seen(context, want(release, intent, change, interpreter, known), intent, current)
+        wanted = with_seen(context, want(release, intent, change, interpreter, before), intent, current)
         if current is not None and answers(context, current, wanted):
             return _answer_noop(context, intent, change, wanted, current, notices)
 
@@ -187,7 +177,7 @@ def _publish_once(context: Context, change: Change, notices: tuple[str, ...]) ->
     release = with_readable_profiles(
         context, current, release or build_release(context, uv, source, interpreter, intent.home.admission, current)
     )
-    wanted = with_seen(context, want(release, intent, change, interpreter, known), intent, current)
+    wanted = with_seen(context, want(release, intent, change, interpreter, before), intent, current)
     release = with_extras(uv, layout, release, wanted.extras, interpreter.path)
     uv = with_host_in_builds(uv, filesystem, layout, release, intent.home)
     wanted = with_snapshots(context, uv, replace(wanted, release=release), intent)
@@ -195,18 +185,21 @@ def _publish_once(context: Context, change: Change, notices: tuple[str, ...]) ->
 
     # 5. Resolve: a conflict is known before anything is built. A generation with these inputs may be sealed already,
     # another profile's or an earlier one: then it answers, and nothing is resolved or built.
-    wanted, sealed, resolution = _resolve_what_fits(context, uv, change, intent, wanted, current)
+    # Where the host moved, plugins that ran and do not fit it sit out.
+    wanted, sealed, resolution = resolve_what_fits(context, uv, change, intent, wanted, current, before)
     versions = (
         recorded_versions(sealed)
         if resolution is None
         else resolved_versions(wanted.wheels(), resolution, wanted.interpreter)
     )
-    plan = _plan(context, change, wanted, compare_packages(recorded_versions(current), versions), current, resolution)
+    packages = compare_packages(recorded_versions(current), versions)
+    plan = _plan(context, change, wanted, packages, current, resolution, before)
     if current is not None and not plan["packages"] and answers(context, current, wanted):
         return _answer_noop(context, intent, change, wanted, current, notices)
+    require_kept(wanted.sit_outs, before.names(), keep=change.keep_plugins)
     if context.dry_run:
         return Outcome(status="ok", data={"plan": plan, "dry_run": True}, obligations=notices)
-    _require_agreement(change, wanted, current, plan["packages"])
+    _require_agreement(change, wanted, current, packages)
 
     text = _intent_text(intent, change, wanted)  # a configuration that cannot take the change is known before a build
 
@@ -240,11 +233,11 @@ def _publish_once(context: Context, change: Change, notices: tuple[str, ...]) ->
         raise
 
     # 11 and 12. Tidying, each step of which is finished by the next operation where a crash or a failure cuts it off.
-    before = None if current is None else current.identity
+    left = None if current is None else current.identity
     selection = history.Selection(
         at=context.clock(),
         generation=identity,
-        before=before,
+        before=left,
         operation=change.operation,
         choice=(wanted.choice.plugins, wanted.choice.disabled),
     )
@@ -259,7 +252,7 @@ def _publish_once(context: Context, change: Change, notices: tuple[str, ...]) ->
         lambda: write_host(context, intent, wanted.release.name, checkout, wanted.extras),
         lambda: tuple(map(str, wanted.sit_outs)),
     )
-    reporter.callback("published", {"profile": context.profile, "generation": identity, "from": before})
+    reporter.callback("published", {"profile": context.profile, "generation": identity, "from": left})
     return Outcome(
         status="ok",
         data={
@@ -326,81 +319,11 @@ def _intent_text(intent: Intent, change: Change, wanted: Wanted) -> str:
 def _require_agreement(
     change: Change, wanted: Wanted, current: Generation | None, packages: list[dict[str, str | None]]
 ) -> None:
-    """Return when a person agreed to what is added and to what is left out; a first installation is what was asked."""
+    """Return when a person agreed to what is added; a first installation is what was asked."""
     if current is None:
         return
-    running = {requirement_name(entry) for entry in current.record.get("selection", ())}
-    require_kept(wanted.sit_outs, running, keep=change.keep_plugins)
     expected = {*wanted.selection.names(), *host_versions(wanted.release)}
     require_consent(change.consent, packages, expected, change.operation)
-
-
-def _resolve_what_fits(
-    context: Context, uv: Uv, change: Change, intent: Intent, wanted: Wanted, current: Generation | None
-) -> tuple[Wanted, Generation | None, Resolution | None]:
-    """Return what is to be had, and either the generation that is it already or what to install for it.
-
-    A plugin that the profile had before and that needs another Python sits out.
-
-    Raises:
-        PluginUnfit: one that the profile did not have before needs another Python.
-        PerdureError: see `publish`.
-    """
-    while True:
-        sealed = None if change.looks_anew else find_sealed(context, wanted)
-        if sealed is not None:
-            return wanted, sealed, None
-        try:
-            resolution = _resolve(context, uv, wanted, current, intent.home.admission, anew=change.upgrade)
-        except PerdureError as failure:
-            misfit = find_python_misfit(wanted.selection.entries, wanted.interpreter, said_by_uv(failure))
-            if misfit is None:
-                raise
-            if misfit.entry not in (intent.plugins or ()):
-                raise refuse_misfit(misfit) from failure
-            wanted = leave_out(wanted, misfit)
-        else:
-            return wanted, None, resolution
-
-
-def _resolve(
-    context: Context, uv: Uv, wanted: Wanted, current: Generation | None, rules: Admission, *, anew: bool
-) -> Resolution:
-    """Return what is to be installed. Without plugins from an index, the host's own lock is the answer."""
-    release = wanted.release
-    if not needs_resolution(wanted):
-        lock = (context.layout.release(release.digest) / "uv.lock").read_text(encoding="utf-8")
-        return Resolution(requirements=release.requirements, lock=lock)
-    sources = {snapshot.requirement: snapshot.wheel for snapshot in wanted.snapshots}
-    asked = (*wanted.selection.requirements, *sources)
-    context.reporter.progress("resolve", f"resolving {', '.join(asked)}")
-    scratch = context.layout.scratch / f"resolve-{wanted.digest()[:12]}"
-    context.filesystem.remove_tree(scratch)
-    context.filesystem.make_directories(scratch)
-    try:
-        ground = Ground(
-            uv=uv,
-            filesystem=context.filesystem,
-            release=release,
-            interpreter=wanted.interpreter,
-            folder=scratch,
-            rules=rules,
-            tell=partial(context.reporter.progress, "explain"),
-            sources=sources,
-            renew=wanted.renew,
-        )
-        seeding = None if anew else current
-        return resolve(
-            ground,
-            asked,
-            make_screen(context, rules, recorded_versions(current)),
-            # The versions that the plugins have stay where they still fit; the host's own lock binds in any case.
-            seed=None if seeding is None else seeding.path / "uv.lock",
-            seeded=() if seeding is None or wanted.renew else asked_before(seeding.record),
-            from_cache=seeding is not None and not wanted.renew and was_resolved(wanted, seeding.record),
-        )
-    finally:
-        context.filesystem.remove_tree(scratch)
 
 
 def _plan(
@@ -410,6 +333,7 @@ def _plan(
     packages: list[dict[str, str | None]],
     current: Generation | None,
     resolution: Resolution | None,
+    before: Before,
 ) -> dict[str, Any]:
     """Return what publishing would do, as printable data."""
     return {
@@ -421,6 +345,7 @@ def _plan(
         "plugins": list(wanted.selection.entries),
         "disabled": [entry for entry in wanted.choice.plugins if entry not in wanted.choice.enabled()],
         "sit_outs": [sit_out.to_json() for sit_out in wanted.sit_outs],
+        "returns": [sit_out.name for sit_out in before.known if sit_out.entry in wanted.selection.entries],
         "interpreter": wanted.interpreter.to_json(),
         "packages": packages,
         "screening": None if resolution is None else resolution.screening,

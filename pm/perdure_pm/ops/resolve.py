@@ -69,6 +69,7 @@ def resolve(
     seed: Path | None = None,
     seeded: Collection[str] = (),
     from_cache: bool = False,
+    with_ways: bool = True,
 ) -> Resolution:
     """Return what to install for the host with `requirements`.
 
@@ -79,6 +80,7 @@ def resolve(
         seed: an earlier answer, whose versions of plugins stay where they still fit.
         seeded: the requirements that the earlier answer was for.
         from_cache: whether it was for all of these, and more: then no index is needed.
+        with_ways: whether ways out of a conflict are tried.
 
     Raises:
         ConflictRefused: the plugins do not fit the host's lock, or each other, or only in disguise; nothing was built.
@@ -100,7 +102,7 @@ def resolve(
             raise
         from perdure_pm.ops.explanation import explain  # only here: what fits needs no explanation
 
-        raise explain(ground, requirements, failure, there=screen.installed) from failure
+        raise explain(ground, requirements, failure, there=screen.installed, with_ways=with_ways) from failure
     found = _keep_quarantine(ground, project, requirements, screen, locked, seed)
     _refuse_taken(ground, project, locked)
     _refuse_disguises(ground, project, requirements, screen, locked, watch, found)

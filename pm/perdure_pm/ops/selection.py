@@ -9,7 +9,7 @@ that the profile names with its address, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perdure_pm.model.errors import UsageFault
@@ -53,23 +53,14 @@ def parse_selection(release: Release, entries: Sequence[str] | None) -> Selectio
         if name in seen:
             raise UsageFault(f"{name} stands in the list of plugins twice", hint="take one of them out")
         seen.add(name)
+        fault = find_bundle_fault(release, text)
+        if fault is not None:
+            raise fault
         source = parse_source(text)
         if source is not None:
-            _refuse_host_names(source, release, bundle)
             sources.append(source)
         elif name in bundle:
-            if not parse_requirement(text).specifier.contains(bundle[name].version, prereleases=True):
-                raise UsageFault(
-                    f"{release.name} comes with {name} {bundle[name].version}, which {text!r} excludes",
-                    hint=f"write {name} without a version",
-                )
             bundled.append(bundle[name])
-        elif name.startswith(OWN_PREFIX) or name == release.name:
-            raise UsageFault(
-                f"{release.name} {release.version} has no plugin {name} in its bundle",
-                hint=f"the bundle has: {', '.join(sorted(bundle)) or 'nothing'}",
-                context={"plugin": name},
-            )
         else:
             requirements.append(text)
     return Selection(
@@ -77,11 +68,33 @@ def parse_selection(release: Release, entries: Sequence[str] | None) -> Selectio
     )
 
 
-def _refuse_host_names(source: Source, release: Release, bundle: Container[str]) -> None:
-    """Refuse a source that would stand in for the host or a plugin of its bundle: their bytes are the release's."""
-    if source.name == release.name or source.name in bundle:
-        raise UsageFault(
-            f"{source.place} is named {source.name}, which {release.name} {release.version} brings itself",
-            hint=f"give the plugin another name, or list {source.name} without an address",
-            context={"plugin": source.name},
+def find_bundle_fault(release: Release, text: str) -> UsageFault | None:
+    """Return why an entry does not go with what the host brings itself, or None where it does.
+
+    A source must not stand in for the host or a plugin of its bundle: their bytes are the release's.
+    """
+    name, source = requirement_name(text), parse_source(text)
+    version = next((plugin.version for plugin in release.plugins if plugin.distribution == name), None)
+    if source is not None:
+        if version is None and name != release.name:
+            return None
+        return UsageFault(
+            f"{source.place} is named {name}, which {release.name} {release.version} brings itself",
+            hint=f"give the plugin another name, or list {name} without an address",
+            context={"plugin": name},
         )
+    if version is not None:
+        if parse_requirement(text).specifier.contains(version, prereleases=True):
+            return None
+        return UsageFault(
+            f"{release.name} comes with {name} {version}, which {text!r} excludes",
+            hint=f"write {name} without a version",
+        )
+    if name.startswith(OWN_PREFIX) or name == release.name:
+        bundle = ", ".join(sorted(plugin.distribution for plugin in release.plugins))
+        return UsageFault(
+            f"{release.name} {release.version} has no plugin {name} in its bundle",
+            hint=f"the bundle has: {bundle or 'nothing'}",
+            context={"plugin": name},
+        )
+    return None

@@ -1,13 +1,16 @@
 """Which enabled plugins sit out on this machine, under this interpreter, with this host, and why.
 
-Owns: asking the marker of an entry, and what was learned from a resolution: that a plugin needs another Python. Does
-not own: the resolution (resolve), what becomes of a plugin that sits out (publish). Keeps: plugins-sit-out: what does
-not fit stays in the configuration, is named with its reason, and is part of the next publication in which it fits.
+Owns: asking the marker of an entry and the host's bundle, what was learned from a resolution (that a plugin needs
+another Python, or does not fit the host), and for how long that holds. Does not own: the resolution (resolve), who
+gives way (fitting), what becomes of a plugin that sits out (publish).
+
+Keeps: plugins-sit-out: what does not fit stays in the configuration, is named with its reason, and is part of the next
+publication in which it fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from packaging.markers import default_environment
@@ -21,6 +24,7 @@ from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.requirement import parse_requirement, parse_source, requirement_name
 from perdure_pm.ops.declared import find_distributions, read_requires_python
 from perdure_pm.ops.release import Release
+from perdure_pm.ops.selection import find_bundle_fault
 
 
 def marker_environment(interpreter: Interpreter) -> dict[str, str]:
@@ -41,8 +45,18 @@ def circumstances(release: Release, interpreter: Interpreter) -> dict[str, str]:
     return {"python": interpreter.version, "host": f"{release.name} {release.version}"}
 
 
+def clashing_with(release: Release, interpreter: Interpreter, others: Sequence[str]) -> dict[str, str]:
+    """Return for what it was learned that a plugin clashes: the host with all that it locked, and these entries."""
+    beside = {f"plugin {requirement_name(entry)}": entry for entry in others}
+    return {"python": interpreter.version, "release": release.digest, **beside}
+
+
 def find_sit_outs(
-    entries: Sequence[str], release: Release, interpreter: Interpreter, known: Sequence[SitOut]
+    entries: Sequence[str],
+    release: Release,
+    interpreter: Interpreter,
+    known: Sequence[SitOut],
+    had: Collection[str] = (),
 ) -> tuple[SitOut, ...]:
     """Return which of the entries sit out, in their order.
 
@@ -51,8 +65,9 @@ def find_sit_outs(
         release: the host.
         interpreter: what the generation is for.
         known: what sat out before; what was learned of an entry holds while the entry and its circumstances stay.
+        had: the entries that were enabled before: one that this host's bundle has not sits out, a new one is refused.
     """
-    now = circumstances(release, interpreter)
+    now = circumstances(release, interpreter) | clashing_with(release, interpreter, entries)
     learned = {
         sit_out.entry: sit_out
         for sit_out in known
@@ -67,6 +82,8 @@ def find_sit_outs(
             found.append(SitOut(entry=entry, reason=f"its marker excludes this machine: {marker}"))
         elif entry in learned:
             found.append(learned[entry])
+        elif entry in had and (fault := find_bundle_fault(release, entry)) is not None:
+            found.append(SitOut(entry=entry, reason=fault.summary))
     return tuple(found)
 
 

@@ -61,7 +61,7 @@ def read_status(layout: Layout, profile: str, environ: Mapping[str, str], *, no_
         "profiles": {name: _selected(layout, name) for name in list_profiles(layout)},
         "generation": shown,
         "trial": _trial(layout, profile, current, findings),
-        "sit_outs": _sit_outs(layout, profile),
+        "sit_outs": _sit_outs(layout, profile, current),
         "skipped": [] if current is None else _skipped(layout, profile, current),
         "others": [_show_briefly(found) for found in sealed if current is None or found.identity != current.identity],
         "pm": pm,
@@ -187,9 +187,11 @@ def _running(layout: Layout) -> str | None:
     return said if is_alive(pid, None) else None
 
 
-def _sit_outs(layout: Layout, profile: str) -> list[dict[str, Any]]:
+def _sit_outs(layout: Layout, profile: str, current: Generation | None) -> list[dict[str, Any]]:
+    """Return what sat out when the profile was published last, without what runs since somebody went back."""
     published = load_published(layout, profile)
-    found = () if published is None else published.sit_outs
+    runs = () if current is None else selection_of(current)
+    found = [] if published is None else [item for item in published.sit_outs if item["entry"] not in runs]
     return [{key: item[key] for key in ("name", "entry", "reason")} for item in found]
 
 

@@ -1,14 +1,14 @@
 """What a publication is to bring about: what a verb asks, joined with the intent.
 
-Owns: the inputs that determine a generation, their digest, and which generation answers them already. Does not own:
-reading the intent (intent), resolving or building. Keeps: pm-same-inputs-noop.
+Owns: the inputs that determine a generation, their digest, which generation answers them already, and what the profile
+had before. Does not own: reading the intent (intent), resolving or building. Keeps: pm-same-inputs-noop.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -28,6 +28,9 @@ from perdure_pm.ops.sitting_out import find_sit_outs
 from perdure_pm.ops.snapshots import Seen, Snapshot
 from perdure_pm.ops.soundness import find_damage
 from perdure_pm.store.generations import Generation, list_generations
+from perdure_pm.store.history import load_history
+from perdure_pm.store.published import load_sit_outs
+from perdure_pm.store.recorded import selection_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +123,45 @@ class Wanted:
         return [wheel for wheel in self.release.wheels if wheel.distribution not in bundle - selected]
 
 
-def want(
-    release: Release, intent: Intent, change: Change, interpreter: Interpreter, known: Sequence[SitOut] = ()
-) -> Wanted:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What a profile had when it was published last."""
+
+    release: str | None
+    """The digest of the host's release; None where nothing is known to run."""
+    python: tuple[int, int] | None
+    """The minor version of the interpreter, where something runs."""
+    runs: tuple[str, ...]
+    """The entries that are part of the generation."""
+    enabled: frozenset[str]
+    """The entries that were enabled, whether they run or sit out."""
+    known: tuple[SitOut, ...]
+    """What sat out."""
+
+    def names(self) -> set[str]:
+        """Return the normalised names of what runs."""
+        return names_of(self.runs)
+
+
+def load_before(context: Context, current: Generation | None) -> Before:
+    """Return what the profile had when it was published last, as far as its files still say."""
+    layout = context.layout
+    known = load_sit_outs(layout, context.profile)
+    runs = () if current is None else selection_of(current)
+    history = load_history(layout, context.profile)
+    # What runs and nothing else where that is not known: a rollback tells a generation, and not always a choice.
+    last = history[-1] if history and (current is None or history[-1].generation == current.identity) else None
+    listed = Choice(plugins=last.choice[0], disabled=last.choice[1]) if last and last.choice else Choice(plugins=())
+    return Before(
+        release=None if current is None else str(current.record["host"]["release"]),
+        python=None if current is None else interpreter_from_json(current.record["interpreter"]).release,
+        runs=runs,
+        enabled=frozenset((*runs, *listed.enabled(), *(sit_out.entry for sit_out in known))),
+        known=known,
+    )
+
+
+def want(release: Release, intent: Intent, change: Change, interpreter: Interpreter, before: Before) -> Wanted:
     """Return what is wanted: the intent's plugins (the whole bundle where it names none), as `change` leaves them.
 
     Args:
@@ -130,7 +169,7 @@ def want(
         intent: what the configuration says.
         change: what becomes of it.
         interpreter: what the generation is for.
-        known: what sat out when this profile was published last.
+        before: what the profile had when it was published last.
     """
     require_python(release, interpreter)
     entries = intent.plugins
@@ -142,8 +181,8 @@ def want(
     if change.switch is not None:
         choice = change.switch(choice)
     renew = _choose_renewed(change, choice)
-    known = () if change.upgrade else [sit_out for sit_out in known if sit_out.name not in renew]
-    sit_outs = find_sit_outs(choice.enabled(), release, interpreter, [*known, *change.learned])
+    known = () if change.upgrade else [sit_out for sit_out in before.known if sit_out.name not in renew]
+    sit_outs = find_sit_outs(choice.enabled(), release, interpreter, [*known, *change.learned], before.enabled)
     out = {sit_out.entry for sit_out in sit_outs}
     extras = tuple(sorted({*intent.home.host_extras, *change.extras}))
     require_extras(release, extras)

@@ -15,7 +15,7 @@ from perdure_pm.ops.consent import read_consent, require_kept
 from tests.pm.bench import Bench
 from tests.pm.cli.test_terminal import Terminal
 from tests.pm.fake_host import Workshop, prepare_home
-from tests.pm.guest import extension, guest, init, says
+from tests.pm.guest import extension, guest, init
 from tests.pm.wheels import write_sdist, write_wheel
 from tests.system.machine import fingerprint
 from tests.system.mirror import Mirror, serve_mirror
@@ -149,26 +149,6 @@ def test_a_security_bump_in_the_hosts_lock_arrives_although_a_plugin_is_enabled(
     assert [(one["name"], one["to"]) for one in planned["packages"]] == [("sprocket", "1.0.1")]
     there.call("upgrade")
     assert (packages(there)["sprocket"], packages(there)["hat"]) == ("1.0.1", "1.0")
-
-
-@pytest.mark.proves("plugins-never-silently-fewer")
-def test_an_upgrade_of_the_host_that_a_plugin_does_not_fit_is_refused_and_says_who(there: Bench, wheels: Path) -> None:
-    """Case 101."""
-    extension(wheels, "picky", "1.0", needs="guest<2")
-    there.add("picky")
-    guest(wheels, "2.0")
-    before = state(there)
-    with pytest.raises(ConflictRefused) as caught:
-        there.call("upgrade")
-    assert caught.value.summary == (
-        "picky cannot be installed with guest 2.0: picky 1.0 needs guest<2, and the host is guest 2.0"
-    )
-    assert caught.value.hint == "perdure-pm plugin disable picky"
-    assert state(there) == before
-    there.call("plugin-disable", names=["picky"])
-    there.call("upgrade")
-    assert says(there)["version"] == "2.0"
-    assert says(there)["plugins"] == {"hat": "1.0"}
 
 
 @pytest.mark.proves("plugins-never-silently-fewer")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure_pm.adapters.interpreter import running_interpreter
 from perdure_pm.model.errors import UsageFault
 from perdure_pm.ops.release import Plugin, Release
 from perdure_pm.ops.selection import parse_selection
+from perdure_pm.ops.sitting_out import find_sit_outs
 
 FACTS, NOTES = (
     Plugin(name=name, distribution=f"perdure-{name}", version="0.1.0", entry=f"perdure_{name}:plugin")
@@ -83,3 +87,24 @@ def test_a_version_that_the_bundle_does_not_have_is_refused(text: str) -> None:
 def test_no_spelling_of_an_own_name_reaches_an_index(text: str) -> None:
     with contextlib.suppress(UsageFault):
         assert parse_selection(RELEASE, [text]).requirements == ()
+
+
+@pytest.mark.proves("plugins-give-way", "pm-own-names-never-on-an-index")
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("perdure-facts", "perdure 0.2.0 has no plugin perdure-facts in its bundle"),
+        ("perdure-notes==0.1.0", "perdure comes with perdure-notes 0.2.0, which 'perdure-notes==0.1.0' excludes"),
+        ("Perdure_Notes @ file:///mine", "/mine is named perdure-notes, which perdure 0.2.0 brings itself"),
+    ],
+)
+def test_what_a_new_bundle_has_no_place_for_sits_out_where_it_was_there_and_is_refused_where_it_is_new(
+    entry: str, reason: str
+) -> None:
+    bundle = (replace(NOTES, version="0.2.0"),)
+    newer = replace(RELEASE, version="0.2.0", plugins=bundle)
+    (out,) = find_sit_outs([entry, "gadget"], newer, running_interpreter(), (), {entry, "gadget"})
+    assert (out.entry, out.reason) == (entry, reason)
+    assert find_sit_outs([entry], newer, running_interpreter(), (), {"gadget"}) == ()
+    with pytest.raises(UsageFault, match=re.escape(reason)):
+        parse_selection(newer, [entry])
