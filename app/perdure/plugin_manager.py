@@ -85,6 +85,7 @@ class PluginManager:
             self._load_each(boot, left_out)
 
     def _load_each(self, boot: Boot | None, left_out: Mapping[str, Note]) -> None:
+        self.failures += [entry for entry in boot.external if isinstance(entry, PluginFailure)] if boot else []
         for entry in (*BUILTIN, *(boot.plugins if boot is not None else ())):
             if isinstance(entry, PluginFailure):
                 self.failures.append(entry)

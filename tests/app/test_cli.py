@@ -140,6 +140,7 @@ def test_plugins_shows_what_is_loaded_in_order(generation: Generation, greeter: 
                 for name in ("zeta", "greeter")
             ),
         ],
+        "external": [],
         "failures": [],
     }
 

@@ -90,7 +90,8 @@ def doctor(session: Session) -> Answer:
 @click.pass_obj
 def plugins(session: Session, check: bool) -> Answer:
     """Show what is loaded in this process, with load times and failures."""
-    manager = session.load(session.load_boot())
+    boot = session.load_boot()
+    manager = session.load(boot)
     offered = manager.tools()
     listed: list[JsonValue] = []
     rows = [("plugin", "version", "from", "load", "tools")]
@@ -113,6 +114,8 @@ def plugins(session: Session, check: bool) -> Answer:
         )
         load = f"{state.load_seconds * 1000:7.1f} ms" if state.loaded else "failed"
         rows.append((source.name, source.version, origin, load, ", ".join(map(str, tools))))
+    external: list[JsonValue] = [] if boot is None else [name for name in boot.external if isinstance(name, str)]
+    rows += [(str(name), "", "a program of its own", "", "") for name in external]
     lines = columns(rows)
     if manager.failures:
         lines += ["", "failures:", *(f"  {failure}" for failure in manager.failures)]
@@ -126,6 +129,7 @@ def plugins(session: Session, check: bool) -> Answer:
             "generation": generation,
             "safe_mode": session.safe_mode,
             "plugins": listed,
+            "external": external,
             "failures": [failure.to_json() for failure in manager.failures],
         },
         text=printable("\n".join(lines)),
@@ -138,7 +142,7 @@ def plugins(session: Session, check: bool) -> Answer:
 @click.pass_obj
 def tools(session: Session) -> Answer:
     """List the tools that plugins offer, with their arguments."""
-    manager = session.load_with_tools()
+    manager = session.load_with_tools(session.load_boot())
     listed: list[JsonValue] = []
     rows = [("tool", "arguments", "summary")]
     for offered in manager.tools().values():
@@ -174,12 +178,20 @@ def _argument_names(tool: Tool) -> list[str]:
 @click.pass_obj
 def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | None) -> Answer:
     """Run TOOL and print its result."""
-    manager = session.load_with_tools()
+    boot = session.load_boot()
+    manager = session.load_with_tools(boot)
     offered = manager.tools().get(tool)
     if offered is None:
         hint = session.installation.app_command("tools")
         raise ToolUnknown(f"no loaded plugin offers a tool {tool!r}", hint=hint, context={"tool": tool})
-    result = run_tool(offered, parse_arguments(pairs, document, offered.tool.parameters))
+    arguments = parse_arguments(pairs, document, offered.tool.parameters)
+    known = len(manager.failures)
+    try:
+        with session.programs(boot):
+            result = run_tool(offered, arguments)
+    finally:
+        for failure in manager.failures[known:]:
+            session.output.warn(str(failure))
     return Answer(
         data={"tool": tool, "plugin": offered.plugin, "text": result.text, "data": result.data},
         text=session.output.shown(result.text),

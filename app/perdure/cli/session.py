@@ -4,6 +4,7 @@ Owns: where this process runs from, its output, and loading plugins at most once
 any command. Keeps: app-safe-mode-imports-none.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -49,13 +50,18 @@ class Session:
         """
         return None if self.safe_mode else self.installation.load_boot()
 
-    def load_with_tools(self) -> PluginManager:
-        """Return the plugins, asked for their tools, with a warning for each failure.
+    def programs(self, boot: Boot | None) -> contextlib.AbstractContextManager[None]:
+        """Return a block in which the programs of external plugins run, which a plugin's tool may talk to."""
+        if boot is None or not boot.external or self.manager is None:
+            return contextlib.nullcontext()
+        from perdure.external import running
 
-        Raises:
-            PerdureError: boot.json of this generation is missing or invalid.
-        """
-        manager = self.load(self.load_boot())
+        names = [name for name in boot.external if isinstance(name, str)]
+        return running(self.installation, names, self.manager.failures)
+
+    def load_with_tools(self, boot: Boot | None) -> PluginManager:
+        """Return the plugins, asked for their tools, with a warning for each failure."""
+        manager = self.load(boot)
         manager.tools()
         for failure in manager.failures:
             self.output.warn(str(failure))

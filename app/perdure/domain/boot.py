@@ -30,6 +30,8 @@ class Boot:
     """Its version."""
     plugins: tuple[PluginSource | PluginFailure, ...]
     """In load order; a failure stands where the entry that caused it stood."""
+    external: tuple[str | PluginFailure, ...] = ()
+    """Names of the plugins that are programs of their own."""
 
 
 class BootFaults(ValueError):
@@ -75,7 +77,22 @@ def parse_boot(text: str) -> Boot:
         host=name,
         host_version=version,
         plugins=tuple(_parse_entry(entry, index) for index, entry in enumerate(listed)),
+        external=_parse_external(document.get("external")),
     )
+
+
+def _parse_external(listed: object) -> tuple[str | PluginFailure, ...]:
+    """Return the names in ``external``, which older manifests do not have."""
+    if listed is None:
+        return ()
+    if not isinstance(listed, list):
+        return (PluginFailure(plugin="$.external", stage="boot", summary=f"must be an array, not {_kind(listed)}"),)
+    found: list[str | PluginFailure] = []
+    for index, entry in enumerate(listed):
+        place, faults = f"$.external[{index}]", list[str]()
+        name = _text(entry.get("name") if isinstance(entry, dict) else None, f"{place}.name", faults)
+        found.append(PluginFailure(plugin=place, stage="boot", summary=faults[0]) if faults else name)
+    return tuple(found)
 
 
 def _parse_entry(entry: object, index: int) -> PluginSource | PluginFailure:

@@ -8,9 +8,9 @@ from typing import Literal
 
 from perdure.domain.json_value import JsonValue
 
-Stage = Literal["boot", "import", "register", "hook", "crash"]
-"""Where a plugin failed: its entry in boot.json, its import, its registration, a call of one of its hooks, or
-an earlier start, which it ended."""
+Stage = Literal["boot", "import", "register", "hook", "crash", "program"]
+"""Where a plugin failed: its entry in boot.json, its import, its registration, a call of one of its hooks, an earlier
+start, which it ended, or the program that it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,7 @@ class PluginFailure:
             "register": f"registration of hook {self.hook}" if self.hook else "registration",
             "hook": f"hook {self.hook}",
             "crash": "an earlier start",
+            "program": "its program",
         }[self.stage]
         return f"plugin {self.plugin}: {where}: {self.summary}" + (
             f" ({self.place})" if self.place else f"; bring it back: {self.hint}" if self.hint else ""

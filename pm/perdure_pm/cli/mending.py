@@ -29,7 +29,7 @@ def doctor(session: Session, deep: bool) -> Answer:
     """
     from perdure_pm.ops.doctor import examine
 
-    data = examine(session.layout, session.profile, deep=deep)
+    data = examine(session.layout, session.profile, deep=deep, environ=session.environ)
     return Answer(
         data=data,
         text=_show_problems(data, session),

@@ -1,20 +1,3 @@
-if [ "${1-}" = pm ] && [ "@COMMAND@" = perdure ]; then
-    shift
-    exec "$home/bin/perdure-pm" "$@"
-fi
-profile=${PERDURE_PROFILE:-default}
-generation=
-case $profile in
-*[!A-Za-z0-9._-]* | .*) ;;
-*) [ -f "$home/profiles/$profile/current" ] && read -r generation <"$home/profiles/$profile/current" ;;
-esac
-case $generation in
-'' | *[!a-z0-9-]*)
-    echo "error: nothing is installed in this home (profile $profile)" >&2
-    echo "  try: \"$home/bin/perdure-pm\" install" >&2
-    exit 1
-    ;;
-esac
 if [ -e "$home/profiles/$profile/trial" ] && [ -z "${PERDURE_TRIAL-}" ] &&
     [ "${1-}" != --version ] && [ "${1-}" != --help ]; then
     # The selected generation is on trial: PM judges it first, and then starts this launcher again. What only asks for

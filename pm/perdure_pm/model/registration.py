@@ -111,6 +111,11 @@ def explain_absence(registration: Registration, target: str) -> str:
     return f"{registration.name} {registration.version} is for {targets}, and this machine is {target}"
 
 
+def is_builtin_command(name: str) -> bool:
+    """Return whether a command is PM's own, the app's, or an interpreter's."""
+    return name.lower() in BUILT_IN_COMMANDS or _PYTHON.fullmatch(name.lower()) is not None
+
+
 def command_name(executable: str) -> str:
     """Return the name of the command that starts `executable`."""
     return _WINDOWS_SUFFIX.sub("", executable.rpartition("/")[2])
@@ -237,7 +242,7 @@ class _Entry:
                 self._fault(str(field), "unknown field")
 
     def _refuse_taken(self, field: str, name: str, taken: Collection[str]) -> None:
-        if name.lower() in taken or _PYTHON.fullmatch(name.lower()):
+        if name.lower() in taken or is_builtin_command(name):
             self._fault(field, f"{name!r} is taken: by PM, by the host, or by another registration")
 
     def _fault(self, field: str, what: str) -> None:

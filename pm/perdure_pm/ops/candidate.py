@@ -20,10 +20,12 @@ from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import BuildFailed, HealthCheckFailed, PerdureError, SourceUnusable
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.manifest import Manifest
+from perdure_pm.model.registration import is_builtin_command
 from perdure_pm.ops.build import build_environment
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import PLUGIN_GROUP, read_commands, read_entries
-from perdure_pm.ops.launchers import write_library, write_start
+from perdure_pm.ops.external import list_programs
+from perdure_pm.ops.launchers import is_taken, write_library, write_start
 from perdure_pm.ops.manifests import read_installed_manifests
 from perdure_pm.ops.packages_of import resolved_versions
 from perdure_pm.ops.recovery import is_selected
@@ -73,6 +75,7 @@ def build_candidate(
     boot: dict[str, Any] = {"schema": BOOT_SCHEMA, "generation": identity, "host": host, "plugins": plugins}
     # What a plugin.yaml says is read here, once: a start scans nothing.
     boot["manifests"] = {name: manifest.to_json() for name, manifest in manifests.items()}
+    boot["external"] = list_programs(wanted.seen)
     filesystem.write_durable(path / "boot.json", json.dumps(boot, indent=1).encode())
     filesystem.write_durable(path / "lease", b"")
     write_start(filesystem, path)
@@ -85,6 +88,7 @@ def find_commands(context: Context, config: HomeConfig, wanted: Wanted, identity
 
     Raises:
         HealthCheckFailed: the host has no command, or none of a configured name.
+        SourceUnusable: an external plugin has the name of another command.
     """
     environment = context.layout.generation(identity) / "venv"
     commands = list(config.host_commands or wanted.release.commands) or sorted(
@@ -97,6 +101,17 @@ def find_commands(context: Context, config: HomeConfig, wanted: Wanted, identity
             hint="perdure-pm config set host.commands NAME",
             context={"missing": missing},
         )
+    for seen in wanted.seen:
+        name = seen.source.name
+        if seen.external is not None and (
+            name in commands or is_builtin_command(name) or is_taken(context.layout, name)
+        ):
+            raise SourceUnusable(
+                f"the external plugin {name} would be started by {context.layout.bin / name}, which starts something "
+                "else",
+                hint="give the plugin another name",
+                context={"plugin": name},
+            )
     return commands
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, NothingInstalled, PerdureError
 from perdure_pm.model.identity import DEFAULT_PROFILE
 from perdure_pm.ops.editables import find_gone, say_gone
+from perdure_pm.ops.external import find_problem, read_programs
 from perdure_pm.ops.launchers import find_launcher_faults
 from perdure_pm.ops.runtime import find_runtime_problem, find_seed_problem, find_uv_problem, load_runtime
 from perdure_pm.ops.soundness import find_all_damage
@@ -37,6 +38,9 @@ from perdure_pm.store.labels import load_labels
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import list_profiles, load_pointer, refuse_links
 from perdure_pm.store.trial import load_trial
+
+if TYPE_CHECKING:
+    from perdure_pm.model.manifest import Manifest
 
 REPAIR = "perdure-pm repair"
 NEWEST_RECEIPTS = 50
@@ -83,7 +87,7 @@ class _Looking:
     files: int = 0
 
 
-def examine(layout: Layout, profile: str, *, deep: bool) -> dict[str, Any]:
+def examine(layout: Layout, profile: str, *, deep: bool, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return what is wrong with a home.
 
     Args:
@@ -91,6 +95,7 @@ def examine(layout: Layout, profile: str, *, deep: bool) -> dict[str, Any]:
         profile: the profile that is looked at also where nothing of it is there.
         deep: whether every byte is read, of every generation and of PM itself, and not only the sizes of what is
             selected.
+        environ: has the PATH on which external plugins find their programs; None for the system's own.
 
     Returns:
         ``healthy``; ``problems``; ``leftovers``: what a collection would remove and hurts nobody; ``checked``: how
@@ -115,7 +120,7 @@ def examine(layout: Layout, profile: str, *, deep: bool) -> dict[str, Any]:
         lambda: _examine_configuration(layout, profiles),
         lambda: _examine_own(layout, deep=deep),
         lambda: _examine_generations(layout, profiles, profile, looking),
-        lambda: _examine_launchers(layout, profiles),
+        lambda: _examine_launchers(layout, profiles, environ or {}),
         lambda: _examine_beside(layout, profiles, deep=deep),
         remains,
     )
@@ -313,14 +318,24 @@ def _examine_generation(
     )
 
 
-def _examine_launchers(layout: Layout, profiles: list[str]) -> Iterator[Problem]:
+def _examine_launchers(layout: Layout, profiles: list[str], environ: Mapping[str, str]) -> Iterator[Problem]:
     commands: set[str] = set()
+    programs: dict[str, tuple[str, Path, Manifest]] = {}
     for name in profiles:
         try:
-            commands.update(load_current(layout, name).record["host"]["commands"])
+            current = load_current(layout, name)
+            commands.update(current.record["host"]["commands"])
+            found = read_programs(layout, current.identity)
+            programs |= {program: (name, *place) for program, place in found.items()}
         except (NothingInstalled, IntegrityFault):
             continue
-    for fault in find_launcher_faults(layout, sorted(commands)):
+    for program, (name, folder, manifest) in programs.items():
+        problem = find_problem(folder, manifest, environ)
+        if problem is not None:
+            hint = f"install what it needs, or leave it out: perdure-pm plugin disable {program}"
+            summary = f"the external plugin {program} cannot run: {problem}"
+            yield Problem(code="external-broken", summary=summary, hint=hint, profile=name)
+    for fault in find_launcher_faults(layout, sorted(commands), sorted(programs)):
         yield Problem(code="launcher-damaged", summary=fault, hint=REPAIR)
 
 

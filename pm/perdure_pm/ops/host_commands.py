@@ -6,10 +6,18 @@ not own: their text (launchers), nor which commands a candidate must have (candi
 
 from __future__ import annotations
 
+import contextlib
+
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import read_commands
-from perdure_pm.ops.launchers import drop_host_launchers, has_launcher, write_host_launchers
+from perdure_pm.ops.external import read_programs
+from perdure_pm.ops.launchers import (
+    drop_host_launchers,
+    has_launcher,
+    write_external_launchers,
+    write_host_launchers,
+)
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, current_generation
 from perdure_pm.store.layout import environment_scripts
@@ -29,14 +37,23 @@ def follow_commands(context: Context, generation: Generation) -> None:
         write_host_launchers(filesystem, layout, missing, {})
         return
     write_host_launchers(filesystem, layout, _commands(generation, config.host_commands), config.host_environment)
-    kept = set()
+    write_external_launchers(filesystem, layout, _programs(context, generation))
+    kept = set(_programs(context, generation))
     for profile in list_profiles(layout):
         selected = current_generation(layout, profile)
         if selected is not None:
             kept.update(_commands(selected, config.host_commands))
+            kept.update(_programs(context, selected))
         elif layout.pointer(profile).exists():
             return  # what it runs cannot be read now, so nobody knows what it needs
     drop_host_launchers(filesystem, layout, kept | set(_commands(generation, config.host_commands)))
+
+
+def _programs(context: Context, generation: Generation) -> list[str]:
+    """Return the names of a generation's external plugins; none where its list cannot be read, which doctor tells."""
+    with contextlib.suppress(IntegrityFault):
+        return list(read_programs(context.layout, generation.identity))
+    return []
 
 
 def _commands(generation: Generation, configured: tuple[str, ...]) -> list[str]:

@@ -42,13 +42,28 @@ def write_host_launchers(
         _write(filesystem, layout, command, text.replace(line, _settings(environment or {})))
 
 
+def write_external_launchers(filesystem: ports.Filesystem, layout: Layout, names: Collection[str]) -> None:
+    """Have one launcher for each external plugin, by which a host, or a person, starts its program."""
+    for name in names if sys.platform != "win32" else ():
+        _write(filesystem, layout, name, _template("external").replace("@COMMAND@", _checked(name)))
+
+
+def is_taken(layout: Layout, name: str) -> bool:
+    """Return whether a launcher of that name starts something else than what a generation has."""
+    try:
+        text = _place(layout, name).read_bytes()
+    except OSError:
+        return False
+    return b"profiles" not in text
+
+
 def drop_host_launchers(filesystem: ports.Filesystem, layout: Layout, kept: Collection[str]) -> None:
-    """Have no launcher of a host's command but those in `kept`; what else lies there is not touched."""
+    """Have no launcher of a host's command or an external plugin but those in `kept`; nothing else is touched."""
     for path in sorted(layout.bin.iterdir()) if layout.bin.is_dir() else ():
         command = path.name.removesuffix(".cmd")
         if command in kept or path.is_symlink() or not path.is_file():
             continue
-        # Of the launchers only a host's reads a profile's pointer.
+        # Of the launchers only what starts from a generation reads a profile's pointer.
         text = path.read_bytes()
         if LAUNCHER_MARK in text[:512] and b"profiles" in text:
             filesystem.remove_tree(path)
@@ -83,16 +98,17 @@ def read_library(layout: Layout, folder: Path) -> Path | None:
 def write_start(filesystem: ports.Filesystem, folder: Path) -> None:
     """Have `start.py` in a generation, which its launchers give the interpreter to run, and what it says on failure."""
     source = Path(__file__).resolve().parent.parent / "launcher"
-    for name in ("start.py", "start_refusal.py"):
+    for name in ("start.py", "start_refusal.py", "external.py"):
         filesystem.copy_file(source / name, folder / name)
 
 
-def find_launcher_faults(layout: Layout, commands: list[str]) -> list[str]:
-    """Return what is wrong with PM's launcher and those of the host's commands, one sentence each."""
+def find_launcher_faults(layout: Layout, commands: list[str], external: Collection[str] = ()) -> list[str]:
+    """Return what is wrong with PM's launcher, the host's commands' and external plugins', one sentence each."""
     faults = []
-    for name in ("perdure-pm", *commands):
+    kinds = {"perdure-pm": "pm", **dict.fromkeys(external, "external"), **dict.fromkeys(commands, "host")}
+    for name, kind in kinds.items():
         path = _place(layout, name)
-        text = _template("pm" if name == "perdure-pm" else "host").replace("@COMMAND@", name)
+        text = _template(kind).replace("@COMMAND@", name)
         # What stands between is what config.yaml sets, which may be changing now.
         before, _, after = text.partition(f"@ENVIRONMENT@{_line_end()}")
         try:
@@ -150,7 +166,9 @@ def _template(kind: str) -> str:
     folder = Path(__file__).resolve().parent.parent / "launcher"
     if sys.platform == "win32":
         return (folder / f"{kind}.cmd").read_text(encoding="utf-8").replace("\n", "\r\n")
-    return "".join((folder / name).read_text(encoding="utf-8") for name in ("head.sh", f"{kind}.sh"))
+    # What finds the generation is the same for everything that starts from one.
+    before = {"host": ("handover.sh", "pointer.sh"), "external": ("pointer.sh",)}.get(kind, ())
+    return "".join((folder / name).read_text(encoding="utf-8") for name in ("head.sh", *before, f"{kind}.sh"))
 
 
 def is_command(name: str) -> bool:

@@ -120,13 +120,13 @@ def repair(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
 
 def _small_problems(context: Context) -> set[str]:
     """Return what is wrong beside generations, and is mended without building one."""
-    problems = examine(context.layout, context.profile, deep=False)["problems"]
+    problems = examine(context.layout, context.profile, deep=False, environ=context.environ)["problems"]
     return {problem["summary"] for problem in problems if problem["code"] in SMALL}
 
 
 def _plan(context: Context) -> Outcome:
     """Return what a repair would mend; what only a person or another command can, doctor says."""
-    problems = examine(context.layout, context.profile, deep=True)["problems"]
+    problems = examine(context.layout, context.profile, deep=True, environ=context.environ)["problems"]
     found = [problem for problem in problems if problem["hint"] == DOCTORS_HINT]
     return Outcome(status="ok" if found else "noop", data={"dry_run": True, "problems": found})
 

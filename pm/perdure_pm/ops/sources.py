@@ -6,9 +6,7 @@ Does not own: a single snapshot (snapshots), the rules of fitting (model.fit).
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +22,7 @@ from perdure_pm.model.requirement import parse_source, requirement_name
 from perdure_pm.model.source import Source
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import API_GROUP
+from perdure_pm.ops.external import find_problem
 from perdure_pm.ops.host import make_uv
 from perdure_pm.ops.intent import Intent, load_intent
 from perdure_pm.ops.release import Release
@@ -57,17 +56,33 @@ def with_snapshots(context: Context, uv: Uv, wanted: Wanted, intent: Intent) -> 
         SourceUnusable, ManifestInvalid: one cannot be used here, or is new and does not fit; it is named.
         BuildFailed, NetworkUnreachable, ArtefactMissing: a wheel could not be built.
     """
-    snapshots = []
     builds = intent.home.admission.builds
-    for seen in wanted.seen:
-        if seen.external is not None:
-            _require_program(context, seen, seen.external)
-        else:
-            snapshots.append(ensure_snapshot(context, uv, seen, wanted.interpreter, builds))
-    whole = _with_fitting(replace(wanted, snapshots=tuple(snapshots)), intent)
+    snapshots = [
+        ensure_snapshot(context, uv, seen, wanted.interpreter, builds) for seen in wanted.seen if seen.external is None
+    ]
+    whole = _with_fitting(_with_programs(context, replace(wanted, snapshots=tuple(snapshots)), intent), intent)
     for snapshot in whole.snapshots:
         _require_group(whole, snapshot)
     return whole
+
+
+def _with_programs(context: Context, wanted: Wanted, intent: Intent) -> Wanted:
+    """Return what is wanted without external plugins that cannot run: one that is new is refused, others sit out."""
+    for seen in wanted.seen:
+        if seen.external is None:
+            continue
+        folder = Path(seen.source.path or "")
+        problem = find_problem(folder, seen.external, context.environ, context.reporter.heartbeat)
+        if problem is None:
+            continue
+        if seen.source.entry not in (intent.plugins or ()):
+            raise SourceUnusable(
+                f"the plugin {seen.source.name} cannot run here: {problem}",
+                hint=f"install what it needs, or correct external in {folder}/plugin.yaml",
+                context={"plugin": seen.source.name, "command": list(seen.external.external_command)},
+            )
+        wanted = leave_out(wanted, SitOut(entry=seen.source.entry, reason=problem))
+    return wanted
 
 
 def refresh_snapshots(context: Context, sources: Sequence[Source]) -> list[str]:
@@ -262,22 +277,3 @@ def _require_group(wanted: Wanted, snapshot: Snapshot) -> None:
         hint="say the entry-point group that the host reads in plugin.yaml, as in group: datasette",
         context={"plugin": snapshot.name, "host": wanted.release.name},
     )
-
-
-def _require_program(context: Context, seen: Seen, manifest: Manifest) -> None:
-    """Refuse a program that is not there; its files are looked at, and never touched."""
-    program = manifest.external_command[0]
-    folder = Path(seen.source.path or "")
-    inside = folder / program
-    found = (
-        inside.is_file() and os.access(inside, os.X_OK)
-        if os.path.dirname(program)
-        else shutil.which(program, path=context.environ.get("PATH", os.defpath)) is not None
-    )
-    if not found:
-        raise SourceUnusable(
-            f"the plugin {seen.source.name} is the program {program}, which is not "
-            + (f"in {folder}" if os.path.dirname(program) else "on PATH"),
-            hint=f"install {program}, or correct external.command in {folder}/plugin.yaml",
-            context={"plugin": seen.source.name, "command": list(manifest.external_command)},
-        )
