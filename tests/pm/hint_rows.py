@@ -90,7 +90,7 @@ class Row:
 GADGET = added("gadget")
 ROWS = (
     Row(
-        site="adapters/uv.py: where you trust it: perdure-pm config set install.build {name}",
+        site="adapters/uv_failures.py: where you trust it: perdure-pm config set install.build {name}",
         home="there",
         state=refused("plugin", "add", "grown", before=only_as_source),
     ),
@@ -100,7 +100,8 @@ ROWS = (
         state=refused("plugin", "add", "grown", before=only_as_source),
     ),
     Row(
-        site="adapters/uv.py: where its build needs the host: perdure-pm config set install.build-with-host {name}",
+        site="adapters/uv_failures.py: where its build needs the host: "
+        "perdure-pm config set install.build-with-host {name}",
         home="there",
         state=refused("plugin", "add", "grown", before=built_beside),
     ),
@@ -393,7 +394,7 @@ ROWS = (
 )
 
 ELSEWHERE: Mapping[str, str] = {
-    "adapters/uv.py: where you trust that address: perdure-pm config set install.direct-urls {name}": ADDRESS,
+    "adapters/uv_failures.py: where you trust that address: perdure-pm config set install.direct-urls {name}": ADDRESS,
     "ops/resolve.py: where you trust that address: perdure-pm config set install.direct-urls {names}": ADDRESS,
     "bootstrapping.py: \"{self.layout.bin / 'perdure-pm'}\" self rebuild": f"{RUNTIME}::"
     "test_what_a_person_asks_for_in_so_many_words_is_not_lazy",

@@ -16,7 +16,7 @@ from pathlib import Path
 from packaging.markers import default_environment
 
 from perdure_pm.adapters.interpreter import Interpreter
-from perdure_pm.adapters.uv import find_python_refusal
+from perdure_pm.adapters.uv_failures import find_python_refusal
 from perdure_pm.model.choice import SitOut
 from perdure_pm.model.errors import PluginUnfit
 from perdure_pm.model.fit import find_python_misfit as find_python_misfit_of

@@ -15,7 +15,7 @@ import pytest
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.adapters.interpreter import running_interpreter
 from perdure_pm.adapters.processes import Completed
-from perdure_pm.adapters.uv import sort_failure
+from perdure_pm.adapters.uv_failures import sort_failure
 from perdure_pm.model.errors import (
     BuildRefused,
     ConflictRefused,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from perdure_pm.adapters.processes import Completed
-from perdure_pm.adapters.uv import Uv, sort_failure
+from perdure_pm.adapters.uv import Uv
+from perdure_pm.adapters.uv_failures import sort_failure
 from perdure_pm.model.errors import (
     ArtefactMissing,
     BuildFailed,
