@@ -82,6 +82,7 @@ class Certainty(StrEnum):
 
     DEFINITE = "definite"
     POSSIBLE = "possible"  # in a branch, a loop, behind && or ||, in a function that may not be called
+    CONDITIONAL = "conditional"  # the program decides by what it finds, so that meeting a root is a question
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,10 @@ class Effect:
     """Whether the operand itself stays and only what is in it is acted on, as with ``find DIR -mindepth 1 -delete``."""
     names: tuple[Word, ...] = ()
     """Where not empty: only members whose names match one of these are acted on, as with ``find DIR -name '*.pyc'``."""
+    spared: tuple[Word, ...] = ()
+    """Members whose names match one of these are left alone, as with ``git clean -e .venv``."""
+    spares_ignored: bool = False
+    """Whether what git ignores is left alone, as by ``git clean`` without ``-x``."""
     arguments: tuple[Word, ...] = ()
     """For `Act.RUN`: everything after the program's name."""
     by: str

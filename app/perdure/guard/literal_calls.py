@@ -1,0 +1,88 @@
+"""What literal code of other languages does to files.
+
+Owns: finding the calls of JavaScript, Perl, Ruby and PHP that delete something or run a command, where their argument
+is one literal string. Does not own: these languages. A deleting call with any other argument has an unknown operand.
+"""
+
+from __future__ import annotations
+
+import re
+
+from perdure.domain.effect import Act, Certainty
+from perdure.guard import values
+from perdure.guard.machine import Machine
+from perdure.guard.state import State
+from perdure.guard.values import Value
+
+_STRING = r"""(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\$`#]|\\.)*)"|`([^`$\\]*)`)"""
+_DELETING: dict[str, tuple[str, str]] = {
+    # language: calls for one name, calls for everything below
+    "node": (
+        r"\b(?:unlink|unlinkSync|rmdir|truncate|truncateSync)\b",
+        r"\b(?:rm|rmSync|rmdirSync|removeSync|emptyDirSync|rimraf|rimrafSync)\b",
+    ),
+    "perl": (r"\b(?:unlink|rmdir|truncate)\b", r"\b(?:remove_tree|rmtree)\b"),
+    "ruby": (
+        r"\b(?:File\.(?:delete|unlink)|FileUtils\.(?:rm|rm_f|rmdir)|Dir\.(?:delete|rmdir|unlink))\b",
+        r"\bFileUtils\.(?:rm_r|rm_rf|rmtree|remove_dir|remove_entry(?:_secure)?)\b",
+    ),
+    "php": (r"\b(?:unlink|rmdir)\b", r"\bno such function\b"),
+}
+_DELETING["deno"] = (r"\bDeno\.(?:remove|removeSync|truncate|truncateSync)\b", r"\bDeno\.remove(?:Sync)?\b")
+_DELETING["bun"] = _DELETING["node"]
+_MOVING = {
+    "node": r"\b(?:rename|renameSync)\b",
+    "perl": r"\brename\b",
+    "ruby": r"\b(?:File\.rename|FileUtils\.(?:mv|move))\b",
+    "php": r"\brename\b",
+}
+_WRITING = {"node": r"\b(?:writeFile|writeFileSync)\b", "ruby": r"\bFile\.write\b", "php": r"\bfile_put_contents\b"}
+_RUNNING = {
+    "node": r"\b(?:exec|execSync)\b",
+    "perl": r"\b(?:system|exec)\b",
+    "ruby": r"\b(?:system|exec|spawn)\b",
+    "php": r"\b(?:system|exec|shell_exec|passthru)\b",
+}
+
+
+def read(machine: Machine, language: str, code: Value, state: State) -> None:
+    """Note what code does; code that is not known is not analysable."""
+    with machine.nested():
+        for pieces in code:
+            source = values.spelled(pieces)
+            if source is None:
+                machine.problem(f"{language}: the code is not known before it runs")
+                continue
+            machine.step(len(source) // 64 + 1)
+            single, below = _DELETING[language]
+            _emit(machine, source, single, Act.DELETE, state, language, recursive=False)
+            _emit(machine, source, below, Act.DELETE, state, language, recursive=True)
+            for table, act in ((_MOVING, Act.MOVE), (_WRITING, Act.OVERWRITE)):
+                if language in table:
+                    _emit(machine, source, table[language], act, state, language, recursive=False)
+            if language in _RUNNING:
+                for argument in _arguments(source, _RUNNING[language]):
+                    if argument is not None:
+                        machine.shell(
+                            values.text(argument), state.copy(), positionals=(), name=values.text("sh"), what=language
+                        )
+
+
+def _emit(machine: Machine, source: str, call: str, act: Act, state: State, language: str, *, recursive: bool) -> None:
+    for argument in _arguments(source, call):
+        operand = values.unknown("an argument") if argument is None else values.text(argument)
+        certainty = Certainty.DEFINITE if argument is not None else Certainty.CONDITIONAL
+        machine.emit(act, operand, state, by=f"{language} code", recursive=recursive, certainty=certainty)
+
+
+def _arguments(source: str, call: str) -> list[str | None]:
+    """Return the first arguments of the calls: a text, or None where it is anything but a literal."""
+    result: list[str | None] = []
+    for match in re.finditer(call, source):
+        rest = source[match.end() :]
+        found = re.match(rf"\s*\(?\s*\[?\s*{_STRING}(?!\s*[.+])", rest)
+        if found is not None:
+            result.append(re.sub(r"\\(.)", r"\1", next(part for part in found.groups() if part is not None)))
+        elif re.match(r"\s*\(\s*[^)\s]", rest) or re.match(r"\s+[$@%A-Za-z]", rest):
+            result.append(None)
+    return result

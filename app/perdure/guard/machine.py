@@ -1,0 +1,231 @@
+"""What interpreting a text keeps: the effects found, the places not understood, and the budget.
+
+Owns: recording, and the interface that commands need of the interpreter. Does not own: control flow (interpret), what
+single commands do (builtins, programs). Effects are kept once, in the order in which they were found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from perdure.domain.effect import Act, Certainty, Effect, Hole, NotAnalysable, Span, Spelling, Text, Word
+from perdure.guard import values
+from perdure.guard.found import Found
+from perdure.guard.session import Session
+from perdure.guard.state import State
+from perdure.guard.tree import NOWHERE, Channel, Command, Script
+from perdure.guard.values import Value
+
+MOST_STEPS = 20_000
+MOST_EFFECTS = 2_000
+DEEPEST = 8
+"""How often code in a string may hold code in a string."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is known after a command, by how it ended; None where it cannot end that way."""
+
+    success: State | None
+    failure: State | None
+
+
+class OverBudgetError(Exception):
+    """Interpreting takes too long."""
+
+
+class Machine:
+    """One reading of one text."""
+
+    def __init__(self, session: Session, parse: Callable[[str, float], Script], *, posix: bool) -> None:
+        self.session = session
+        self.parse = parse
+        self.posix = posix
+        """Whether the shell may be another one than bash."""
+        self.effects: dict[Effect, None] = {}
+        self.problems: dict[NotAnalysable, None] = {}
+        self.certainty = Certainty.DEFINITE
+        self.span = NOWHERE
+        self.depth = 0
+        self._nested = False
+        self._steps = 0
+        self._deadline = time.monotonic() + session.seconds
+
+    @property
+    def seconds_left(self) -> float:
+        """How much time there is."""
+        return self._deadline - time.monotonic()
+
+    def step(self, weight: int = 1) -> None:
+        """Count some work.
+
+        Raises:
+            OverBudgetError: It is too much.
+        """
+        self._steps += weight
+        if self._steps > MOST_STEPS or len(self.effects) > MOST_EFFECTS:
+            raise OverBudgetError
+        if self._steps % 64 < weight and time.monotonic() > self._deadline:
+            raise OverBudgetError
+
+    def emit(
+        self,
+        act: Act,
+        operand: Value,
+        state: State,
+        *,
+        by: str,
+        certainty: Certainty | None = None,
+        recursive: bool = False,
+        through_link: bool = False,
+        only_below: bool = False,
+        spares_ignored: bool = False,
+        names: tuple[Value, ...] = (),
+        spared: tuple[Value, ...] = (),
+        arguments: tuple[Value, ...] = (),
+    ) -> None:
+        """Note an effect."""
+        for pieces in operand:
+            if len(pieces) == 1 and isinstance(member := pieces[0], Found):
+                self.emit(
+                    act,
+                    (member.root,),
+                    state,
+                    by=by,
+                    certainty=weaker(
+                        certainty or Certainty.DEFINITE,
+                        Certainty.CONDITIONAL if member.conditional else Certainty.DEFINITE,
+                    ),
+                    recursive=True,
+                    through_link=through_link,
+                    only_below=member.below,
+                    names=member.names,
+                    spared=spared,
+                    arguments=arguments,
+                )
+                operand = tuple(other for other in operand if other is not pieces)
+                if not operand:
+                    return
+        effect = Effect(
+            act=act,
+            operand=_word(operand),
+            directories=tuple(_word((path,)) for path in state.directories),
+            certainty=weaker(self.certainty, certainty or Certainty.DEFINITE),
+            recursive=recursive,
+            through_link=through_link,
+            only_below=only_below,
+            spares_ignored=spares_ignored,
+            names=tuple(_word(name) for name in names),
+            spared=tuple(_word(name) for name in spared),
+            arguments=tuple(_word(argument) for argument in arguments),
+            by=by,
+            span=self.span,
+        )
+        self.effects[effect] = None
+
+    def problem(self, reason: str) -> None:
+        """Note that something here cannot be understood."""
+        self.problems[NotAnalysable(reason, self.span)] = None
+
+    @contextmanager
+    def at(self, span: Span) -> Iterator[None]:
+        """Let what is found belong to a place; inside code in a string that place is the string's."""
+        before = self.span
+        if not self._nested:
+            self.span = span
+        try:
+            yield
+        finally:
+            self.span = before
+
+    @contextmanager
+    def under(self, certainty: Certainty) -> Iterator[None]:
+        """Let what is found be no surer than this."""
+        before = self.certainty
+        self.certainty = weaker(before, certainty)
+        try:
+            yield
+        finally:
+            self.certainty = before
+
+    @contextmanager
+    def nested(self) -> Iterator[bool]:
+        """Enter code in a string; yields whether that is still allowed."""
+        before = self._nested
+        self._nested = True
+        self.depth += 1
+        try:
+            yield self.depth <= DEEPEST
+        finally:
+            self.depth -= 1
+            self._nested = before
+
+    def process(self, script: Script, state: State) -> State:
+        """Interpret a process of its own to its end, and return what is known then. The state is used up."""
+        raise NotImplementedError
+
+    def run(self, command: Command, state: State) -> Outcome:
+        """Interpret one command."""
+        raise NotImplementedError
+
+    def call(self, arguments: list[Value], state: State, *, external: bool = False) -> Outcome:
+        """Interpret a command by its words; `external`: only programs, neither functions nor builtins."""
+        raise NotImplementedError
+
+    def code(self, text: Value, state: State, *, what: str) -> Outcome:
+        """Interpret code in a string in this shell."""
+        raise NotImplementedError
+
+    def contents(self, path: str | None, state: State) -> Value:
+        """Return what a file holds, as far as it is known."""
+        raise NotImplementedError
+
+    def leave(self, state: State) -> None:
+        """Let the process end here."""
+        raise NotImplementedError
+
+    def come_back(self, state: State) -> None:
+        """Let the function or the sourced script end here."""
+        raise NotImplementedError
+
+    def escape(self, state: State) -> None:
+        """Let the loop end here, or this round of it."""
+        raise NotImplementedError
+
+    def printed(self, body: Script, state: State) -> Value:
+        """Return what commands print, without the newlines at the end."""
+        raise NotImplementedError
+
+    def channel(self, part: Channel, state: State) -> Value:
+        """Return the path of a process substitution."""
+        raise NotImplementedError
+
+    def shell(
+        self, text: Value, state: State, *, positionals: tuple[Value, ...] | None, name: Value, what: str
+    ) -> Outcome:
+        """Interpret code in a string in a shell of its own."""
+        raise NotImplementedError
+
+
+_ORDER = (Certainty.DEFINITE, Certainty.POSSIBLE, Certainty.CONDITIONAL)
+
+
+def weaker(one: Certainty, other: Certainty) -> Certainty:
+    """Return the less sure of two."""
+    return max(one, other, key=_ORDER.index)
+
+
+def _word(value: Value) -> Word:
+    """Return a value as an argument of an effect, in which what was found is a hole below its directory."""
+    return Word(tuple(_plain(pieces) for pieces in value))
+
+
+def _plain(pieces: Spelling) -> Spelling:
+    if not any(isinstance(piece, Found) for piece in pieces):
+        return pieces
+    first = pieces[0]
+    start = (*first.root, Text("/")) if isinstance(first, Found) else ()
+    return values.merged((*start, *(Hole(piece.name) if isinstance(piece, Found) else piece for piece in pieces)))

@@ -1,0 +1,597 @@
+"""Which programs are understood, and those that start other commands.
+
+Owns: the way from a program's name to what it does, shells and code in strings, wrappers whose arguments are a
+language of their own. Does not own: programs that the table describes (verbs.toml), those that work on files
+(file_programs), on environments (environment_programs), and other languages (python_code, literal_calls).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+from perdure.domain.effect import Act, Certainty, Hole, Spelling, Text
+from perdure.guard import environment_programs, file_programs, found, literal_calls, python_code, values, verbs
+from perdure.guard.machine import Machine
+from perdure.guard.state import State
+from perdure.guard.values import Value
+
+Program = Callable[[Machine, str, list[Value], State], None]
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=")
+_PYTHON = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*t?)?(?:\.exe)?")
+_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-")
+
+
+def run(machine: Machine, name: str, arguments: list[Value], state: State) -> None:
+    """Note what a program does; the first of the arguments is its name."""
+    words = arguments[1:]
+    short = name.rpartition("/")[2].removesuffix(".exe")
+    machine.emit(Act.RUN, arguments[0], state, by=short, arguments=tuple(words))
+    if "/" in name and _written(machine, arguments, state):
+        return
+    program = _SPECIAL.get(short) or (_python if _PYTHON.fullmatch(short) else None)
+    verb = verbs.table().get(short)
+    if program is not None:
+        program(machine, name, words, state)
+    elif verb is not None:
+        walk(machine, verb, short, words, state)
+    if short not in _PRINTING and (verb is None or (verb.wraps is None and short not in _SILENT)):
+        state.output = values.joined(state.output, values.unknown(f"$({short} …)"))
+    if not name.isascii() or any(not text.isascii() for word in words if (text := values.known(word)) is not None):
+        _look_alikes(machine, name, words, state)
+
+
+def _written(machine: Machine, arguments: list[Value], state: State) -> bool:
+    """Interpret a script that the text has written before; return whether it is one."""
+    path = values.known(values.absolute(arguments[0], state.directories))
+    if path is None or path not in state.files:
+        return False
+    text = state.files[path]
+    first = values.known(text)
+    line = first.split("\n", 1)[0] if first is not None else ""
+    if line.startswith("#!") and "sh" not in line:
+        interpreter = line.rpartition("/")[2].split()[-1:]
+        if interpreter and _PYTHON.fullmatch(interpreter[0]):
+            python_code.read(machine, text, state, what=path)
+            return True
+        machine.problem(f"{path}: it is a script for {line[2:].strip()}")
+        return True
+    machine.shell(text, state, positionals=tuple(arguments[1:]), name=arguments[0], what=path)
+    return True
+
+
+def walk(machine: Machine, verb: verbs.Verb, name: str, words: list[Value], state: State) -> None:
+    """Note what a program of the table does."""
+    arguments = verbs.split(words, verb.valued, ordered=verb.ordered)
+    for place in arguments.values(verb.directory):
+        state = elsewhere(state, place)
+    if verb.subcommands and arguments.operands:
+        subcommand = values.known(arguments.operands[0])
+        inner = verb.subcommands.get(subcommand or "")
+        if inner is not None:
+            walk(machine, inner, f"{name} {subcommand}", arguments.operands[1:], state)
+    verbs.apply(verb, arguments, machine, state, by=name)
+    if verb.wraps is not None:
+        _wrapped(machine, verb.wraps, name, arguments, state)
+
+
+def elsewhere(state: State, directory: Value) -> State:
+    """Return a state in another directory."""
+    child = state.copy()
+    child.directories = values.absolute(directory, state.directories)
+    return child
+
+
+def _wrapped(machine: Machine, wrapper: verbs.Wrapper, name: str, arguments: verbs.Arguments, state: State) -> None:
+    child = state.copy()
+    for place in arguments.values(wrapper.directory):
+        child.directories = values.absolute(place, state.directories)
+    with machine.under(wrapper.certainty):
+        for code in arguments.values(wrapper.code):
+            machine.shell(code, child, positionals=tuple(arguments.operands), name=values.text(name), what=f"{name} -c")
+        rest = arguments.operands[wrapper.skip :]
+        if wrapper.assignments:
+            rest = _assigned(rest, child)
+        if not rest:
+            pass
+        elif wrapper.joined and len(rest) > 0:
+            machine.shell(spaced(rest), child, positionals=(), name=values.text("sh"), what=name)
+        else:
+            machine.call(rest, child, external=True)
+    state.output = child.output
+
+
+def _assigned(words: list[Value], state: State) -> list[Value]:
+    """Take the assignments before a command into the state, and return the command."""
+    rest = list(words)
+    while rest and len(rest[0]) == 1 and rest[0][0] and isinstance(first := rest[0][0][0], Text):
+        match = _ASSIGNMENT.match(first.text)
+        if match is None:
+            break
+        state.assign(match[1], (values.merged((Text(first.text[match.end() :]), *rest[0][0][1:])),))
+        rest = rest[1:]
+    return rest
+
+
+def spaced(words: list[Value]) -> Value:
+    """Return words as one text with blanks between."""
+    return values.joined(*[item for word in words for item in (values.text(" "), word)][1:])
+
+
+def unknown_command(machine: Machine, arguments: list[Value], state: State) -> None:
+    """Note what a command may do whose name is not known: whatever its operands name may be deleted."""
+    by = values.shown(arguments[0])
+    machine.emit(Act.RUN, arguments[0], state, by=by, arguments=tuple(arguments[1:]))
+    for argument in arguments[1:]:
+        if not values.starts_with(argument, "-") and not values.as_word(argument).unknown:
+            machine.emit(Act.DELETE, argument, state, by=by, certainty=Certainty.CONDITIONAL, recursive=True)
+
+
+def _look_alikes(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    """Note what a command would do if its look-alike characters were the ones they look like."""
+
+    def plain(text: str) -> str:
+        return unicodedata.normalize("NFKC", text).translate(_DASHES)
+
+    def read(pieces: Spelling) -> Spelling:
+        return tuple(Text(plain(piece.text)) if isinstance(piece, Text) else piece for piece in pieces)
+
+    other = [tuple(read(pieces) for pieces in word) for word in words]
+    if plain(name) == name and other == words:
+        return
+    with machine.under(Certainty.CONDITIONAL):
+        program = plain(name)
+        if program.isascii():
+            run(machine, program, [values.text(program), *other], state.copy())
+
+
+def _shell(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    """`sh`, `bash` and the like: code in a string, a script, or what comes in."""
+    rest = list(words)
+    code = reads = False
+    while rest:
+        text = values.known(rest[0])
+        if text is None or text[:1] not in {"-", "+"} or text == "-":
+            break
+        rest = rest[1:]
+        if text == "--":
+            break
+        if text in {"--rcfile", "--init-file", "-o", "+o", "-O", "+O"}:
+            rest = rest[1:]
+        elif not text.startswith("--") and text[0] == "-":
+            code = code or "c" in text[1:]
+            reads = reads or "s" in text[1:]
+            if text.endswith(("o", "O")):
+                rest = rest[1:]
+    if code:
+        if rest:
+            machine.shell(
+                rest[0],
+                state,
+                positionals=tuple(rest[2:]),
+                name=(rest[1:2] or [values.text(name)])[0],
+                what=f"{name} -c",
+            )
+    elif rest and not reads and values.known(rest[0]) not in {"-", "/dev/stdin"}:
+        path = values.known(values.absolute(rest[0], state.directories))
+        text_of = machine.contents(path, state)
+        machine.shell(text_of, state, positionals=tuple(rest[1:]), name=rest[0], what=f"{name} {values.shown(rest[0])}")
+    elif state.stdin is not None:
+        machine.shell(
+            state.stdin, state, positionals=tuple(rest), name=values.text(name), what=f"{name} reading its input"
+        )
+
+
+def _env(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    child = state.copy()
+    rest = list(words)
+    while rest:
+        text = values.known(rest[0])
+        if text is None or not text.startswith("-"):
+            break
+        option, rest = rest[0], rest[1:]
+        if text == "--":
+            break
+        long, equals, value = text.partition("=")
+        if long in {"-C", "--chdir"}:
+            place = values.text(value) if equals else (rest or [values.text(".")])[0]
+            rest = rest if equals else rest[1:]
+            child.directories = values.absolute(place, state.directories)
+        elif long in {"-u", "--unset"}:
+            unset = value if equals else values.known(rest[0]) if rest else None
+            rest = rest if equals else rest[1:]
+            child.variables[unset or ""] = None
+        elif text.startswith(("-S", "--split-string", "-vS", "-iS")):
+            joined = values.text(value if equals else text.partition("S")[2])
+            if joined == values.EMPTY and rest:
+                joined, rest = rest[0], rest[1:]
+            if values.known(joined) is None:
+                machine.problem("env -S: the words are not known before it runs")
+                return
+            machine.shell(
+                values.text(f"env {values.known(joined)} " + ' "$@"'),
+                child,
+                positionals=tuple(rest),
+                name=option,
+                what="env -S",
+            )
+            state.output = child.output
+            return
+        elif text in {"-i", "--ignore-environment", "-"}:
+            child.variables |= {key: None for key in state.session.environment if key != "HOME"}
+    rest = _assigned(rest, child)
+    if rest:
+        machine.call(rest, child, external=True)
+        state.output = child.output
+
+
+def _xargs(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    arguments = verbs.split(
+        words,
+        frozenset(
+            [
+                "-I",
+                "-J",
+                "-R",
+                "-n",
+                "-P",
+                "-L",
+                "-d",
+                "-a",
+                "-E",
+                "-s",
+                "-i=",
+                "-l=",
+                "-e=",
+                "--replace=",
+                "--max-args",
+                "--max-procs",
+                "--max-lines=",
+                "--delimiter",
+                "--arg-file",
+                "--max-chars",
+                "--process-slot-var",
+            ]
+        ),
+        ordered=True,
+    )
+    command = arguments.operands or [values.text("echo")]
+    given = arguments.values(frozenset({"-a", "--arg-file"}))
+    stdin = state.stdin
+    if given:
+        stdin = machine.contents(values.known(values.absolute(given[0], state.directories)), state)
+    if stdin is None:
+        return
+    marks = [values.known(mark) for mark in arguments.values(frozenset({"-I", "-J", "-i", "--replace"}))]
+    if not marks and any(option in {"-i", "--replace"} for option, _ in arguments.options):
+        marks = ["{}"]
+    whole = bool(marks) or any(option in {"-0", "--null", "-d", "--delimiter", "-L"} for option, _ in arguments.options)
+    items = found.items(stdin, whole=whole)
+    child = state.copy()
+    child.stdin = None
+    if marks and marks[0]:
+        item = values.union(*items) if items else values.EMPTY
+        command = [replaced(word, marks[0], item) for word in command]
+        machine.call(command, child, external=True)
+    elif items:
+        machine.call([*command, *items], child, external=True)
+    state.output = values.joined(state.output, values.unknown("xargs"))
+
+
+def replaced(word: Value, mark: str, item: Value) -> Value:
+    """Return a word with every mark in it replaced."""
+    result: list[Value] = []
+    for pieces in word:
+        value = values.EMPTY
+        for piece in pieces:
+            if isinstance(piece, Text) and mark in piece.text:
+                for number, part in enumerate(piece.text.split(mark)):
+                    value = values.joined(value, *([item] if number else []), values.text(part))
+            else:
+                value = values.joined(value, ((piece,),))
+        result.append(value)
+    return values.union(*result)
+
+
+def _parallel(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    arguments = verbs.split(
+        words,
+        frozenset(
+            ["-j", "--jobs", "-a", "--arg-file", "-S", "--sshlogin", "-d", "--delimiter", "-n", "-N", "-L", "-I"]
+        ),
+        ordered=True,
+    )
+    command, items = arguments.operands, None
+    for number, word in enumerate(command):
+        if values.known(word) in {":::", ":::+"}:
+            command, items = arguments.operands[:number], arguments.operands[number + 1 :]
+            break
+    if items is None:
+        items = found.items(state.stdin, whole=True) if state.stdin is not None else [values.unknown("parallel")]
+    item = values.union(*items) if items else values.EMPTY
+    child = state.copy()
+    child.stdin = None
+    marked = [replaced(word, "{}", item) for word in command]
+    if marked == command:
+        marked = [*command, item]
+    if len(command) == 1 or not command:
+        machine.shell(spaced(marked), child, positionals=(), name=values.text("sh"), what=name)
+    else:
+        machine.call(marked, child, external=True)
+
+
+def _ssh(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    arguments = verbs.split(words, frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw"), ordered=True)
+    if len(arguments.operands) < 2:
+        return
+    host = values.known(arguments.operands[0])
+    bare = host.removeprefix("ssh://").rpartition("@")[2].partition(":")[0] if host is not None else None
+    here = bare is None or bare in state.session.hosts
+    if not here:
+        return
+    child = state.copy()
+    child.directories = values.text(state.session.home)
+    with machine.under(Certainty.DEFINITE if bare is not None else Certainty.CONDITIONAL):
+        machine.shell(spaced(arguments.operands[1:]), child, positionals=(), name=values.text("sh"), what=name)
+
+
+def _own_shell(machine: Machine, code: Value, state: State, what: str) -> None:
+    """Interpret code in a shell that the program starts."""
+    machine.shell(code, state.copy(), positionals=(), name=values.text("sh"), what=what)
+
+
+def _at(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    """`at`, `batch`: what comes in is run later, where it was said."""
+    if state.stdin is not None and not any((values.known(word) or "").startswith("-l") for word in words):
+        machine.shell(state.stdin, state, positionals=(), name=values.text("sh"), what=name)
+
+
+def _git(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    verb = verbs.table()["git"]
+    walk(machine, verb, "git", words, state)
+    arguments = verbs.split(words, verb.valued, ordered=True)
+    for place in arguments.values(verb.directory):
+        state = elsewhere(state, place)
+    operands = arguments.operands
+    subcommand = values.known(operands[0]) if operands else None
+    for setting in arguments.values(frozenset({"-c"})):
+        text = values.known(setting) or ""
+        key, _, value = text.partition("=")
+        if key.startswith("alias.") and key[6:] == subcommand and value.startswith("!"):
+            code = values.joined(values.text(value[1:] + " "), spaced(operands[1:]))
+            _own_shell(machine, code, state, "git alias")
+    rest = operands[1:]
+    known = [values.known(word) for word in rest]
+    here = values.text(".")
+    if subcommand == "stash" and not {"pop", "apply", "list", "show", "drop", "branch", "clear"} & set(known[:1]):
+        if {"--all", "-a"} & set(known):
+            machine.emit(Act.DELETE, here, state, by="git stash --all", recursive=True, only_below=True)
+        elif {"-u", "--include-untracked"} & set(known):
+            machine.emit(
+                Act.DELETE,
+                here,
+                state,
+                by="git stash -u",
+                recursive=True,
+                only_below=True,
+                spares_ignored=True,
+                certainty=Certainty.CONDITIONAL,
+            )
+    elif subcommand == "submodule" and "foreach" in known:
+        words = [word for word in rest[known.index("foreach") + 1 :] if values.known(word) != "--recursive"]
+        _own_shell(machine, spaced(words), state, "git submodule foreach")
+    elif subcommand == "bisect" and known[:1] == ["run"]:
+        machine.call(rest[1:], state.copy(), external=True)
+    elif subcommand == "rebase":
+        for code in verbs.split(rest, frozenset({"-x", "--exec"})).values(frozenset({"-x", "--exec"})):
+            _own_shell(machine, code, state, "git rebase -x")
+
+
+def _container(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    """`docker run` and the like: what the command does to a mounted directory, it does here."""
+    outer = verbs.split(
+        words, frozenset(["-H", "--host", "-c", "--context", "--config", "-l", "--log-level"]), ordered=True
+    ).operands
+    if values.known(outer[0]) == "container" if outer else False:
+        outer = outer[1:]
+    if not outer or values.known(outer[0]) not in {"run", "create"}:
+        return
+    valued = frozenset(
+        [
+            "-v",
+            "--volume",
+            "--mount",
+            "-w",
+            "--workdir",
+            "--name",
+            "-e",
+            "--env",
+            "--env-file",
+            "-p",
+            "--publish",
+            "-u",
+            "--user",
+            "--network",
+            "--net",
+            "--entrypoint",
+            "-h",
+            "--hostname",
+            "--memory",
+            "-m",
+            "--cpus",
+            "--label",
+            "-l",
+            "--add-host",
+            "--device",
+            "--restart",
+            "--pull",
+            "--platform",
+            "--tmpfs",
+            "--ulimit",
+            "--userns",
+            "--gpus",
+            "--dns",
+            "--cap-add",
+            "--cap-drop",
+            "--security-opt",
+            "--ipc",
+            "--pid",
+            "--shm-size",
+            "--log-driver",
+            "--link",
+            "--expose",
+            "-c",
+            "--cidfile",
+        ]
+    )
+    arguments = verbs.split(outer[1:], valued, ordered=True)
+    mounts: list[tuple[str, Value]] = []
+    for volume in arguments.values(frozenset({"-v", "--volume"})):
+        mounts += _volume(volume, state)
+    for mount in arguments.values(frozenset({"--mount"})):
+        mounts += _mount(values.known(mount), state)
+    entry = arguments.values(frozenset({"--entrypoint"}))
+    command = [*entry[:1], *arguments.operands[1:]]
+    if not mounts or not command:
+        return
+    child = state.copy()
+    workdir = arguments.values(frozenset({"-w", "--workdir"}))
+    child.directories = workdir[-1] if workdir else values.text("/")
+    outside = machine.effects
+    machine.effects = {}
+    try:
+        machine.call(command, child, external=True)
+        inside = machine.effects
+    finally:
+        machine.effects = outside
+    for effect in inside:
+        for seen in values.absolute(effect.operand.spellings, tuple(word.spellings[0] for word in effect.directories)):
+            for here in _outside(seen, mounts):
+                machine.emit(
+                    effect.act,
+                    here,
+                    state,
+                    by=f"{name} {effect.by}",
+                    certainty=effect.certainty,
+                    recursive=effect.recursive,
+                )
+
+
+def _volume(volume: Value, state: State) -> list[tuple[str, Value]]:
+    """Return where a volume appears and what it is here."""
+    if len(volume) != 1 or not volume[0] or not isinstance(volume[0][-1], Text):
+        return []
+    last = volume[0][-1].text
+    source, colon, target = last.partition(":")
+    if not colon:
+        return []
+    host = (values.merged((*volume[0][:-1], Text(source))),)
+    known = values.known(host)
+    if known is not None and not known.startswith(("/", ".", "~")):
+        return []
+    return [(target.partition(":")[0].rstrip("/") or "/", values.absolute(host, state.directories))]
+
+
+def _mount(text: str | None, state: State) -> list[tuple[str, Value]]:
+    entries = dict(item.partition("=")[::2] for item in (text or "").split(","))
+    source = entries.get("source", entries.get("src"))
+    target = entries.get("target", entries.get("dst", entries.get("destination")))
+    if entries.get("type") != "bind" or not source or not target:
+        return []
+    return [(target.rstrip("/") or "/", values.absolute(values.text(source), state.directories))]
+
+
+def _outside(path: Spelling, mounts: list[tuple[str, Value]]) -> list[Value]:
+    """Return what a path inside a container is here."""
+    if path and isinstance(path[0], Hole):
+        return [values.joined(host, values.text("/"), (path,)) for _, host in mounts]
+    first = path[0].text if path and isinstance(path[0], Text) else ""
+    result = []
+    for target, host in mounts:
+        stem = target.rstrip("/")
+        if first == target or first.startswith(f"{stem}/"):
+            result.append(values.joined(host, (values.merged((Text(first[len(stem) :]), *path[1:])),)))
+        elif target.startswith(first.rstrip("/") + "/") and len(path) == 1:
+            result.append(host)  # a directory above the mount
+    return result
+
+
+def _python(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    rest = list(words)
+    while rest:
+        text = values.known(rest[0])
+        if text is None or not text.startswith("-") or text == "-":
+            break
+        rest = rest[1:]
+        if text.startswith("--"):
+            continue
+        letters = text[1:]
+        if "c" in letters or "m" in letters:
+            position = min(at for letter in "cm" if (at := letters.find(letter)) >= 0)
+            joined = letters[position + 1 :]
+            operand = values.text(joined) if joined else (rest or [values.EMPTY])[0]
+            rest = rest if joined else rest[1:]
+            if letters[position] == "c":
+                python_code.read(machine, operand, state, what=f"{name} -c")
+            else:
+                environment_programs.module(machine, name, values.known(operand) or "", rest, state)
+            return
+        if letters[-1:] in {"W", "X"}:
+            rest = rest[1:]
+    if not rest or values.known(rest[0]) in {"-", "/dev/stdin"}:
+        if state.stdin is not None:
+            python_code.read(machine, state.stdin, state, what=f"{name} reading its input")
+        return
+    path = values.known(values.absolute(rest[0], state.directories))
+    if path is not None and path in state.files:
+        python_code.read(machine, state.files[path], state, what=path)
+
+
+def _other_language(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    """`node -e` and the like."""
+    short = name.rpartition("/")[2]
+    options = {
+        "node": "-e --eval -p --print",
+        "perl": "-e -E",
+        "ruby": "-e",
+        "php": "-r",
+        "deno": "",
+        "bun": "-e --eval",
+    }[short]
+    arguments = verbs.split(
+        words, frozenset((options + " -I -M -r -C").split()) - {"-r" if short != "php" else ""}, ordered=False
+    )
+    codes = arguments.values(frozenset(options.split()))
+    if short == "deno" and arguments.operands and values.known(arguments.operands[0]) == "eval":
+        codes = arguments.operands[1:2]
+    elif not codes and not arguments.operands and state.stdin is not None:
+        codes = [state.stdin]
+    for code in codes:
+        literal_calls.read(machine, short, code, state)
+    if short in {"perl", "ruby"} and any(option == "-i" for option, _ in arguments.options):
+        for operand in arguments.operands:
+            machine.emit(Act.CHANGE, operand, state, by=f"{short} -i")
+
+
+_SHELLS = ("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash")
+_PRINTING = frozenset({*file_programs.PROGRAMS, *_SHELLS, "env", "xargs", "at", "batch"}) - {"dd", "tar", "rsync"}
+"""Programs whose output is modelled where they are."""
+_SILENT = frozenset(
+    ["rm", "rmdir", "unlink", "shred", "mv", "cp", "ln", "install", "truncate", "chmod", "chown", "chgrp", "patch"]
+)
+
+_SPECIAL: dict[str, Program] = {
+    **file_programs.PROGRAMS,
+    **environment_programs.PROGRAMS,
+    **dict.fromkeys(_SHELLS, _shell),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), _container),
+    **dict.fromkeys(("node", "perl", "ruby", "php", "deno", "bun"), _other_language),
+    **dict.fromkeys(("at", "batch"), _at),
+    "env": _env,
+    "git": _git,
+    "parallel": _parallel,
+    "ssh": _ssh,
+    "xargs": _xargs,
+}

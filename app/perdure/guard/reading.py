@@ -1,0 +1,64 @@
+"""Reading: from the text of a command line to its effects.
+
+Owns: which reader answers, and that every failure of one is an answer too. Does not own: what follows from the effects.
+It never raises for any text, and never takes much longer than the session's budget.
+"""
+
+from __future__ import annotations
+
+from perdure.domain.effect import NotAnalysable, Reading, Span
+from perdure.guard import fast_reader, shfmt_reader
+from perdure.guard.interpret import Interpreter
+from perdure.guard.machine import OverBudgetError
+from perdure.guard.session import Session
+from perdure.guard.state import State
+from perdure.guard.tree import Script, UnreadableError
+from perdure.guard.values import text as known_text
+
+SHELLS = ("bash", "sh")
+
+
+def read(text: str, shell: str, session: Session) -> Reading:
+    """Return what a text does: by the fast reader where that understands all of it, else by the slow one."""
+    if shell not in SHELLS:
+        return _not_analysable(text, f"there is no reader for {shell} yet")
+    script = fast_reader.parse(text)
+    if script is not None:
+        return _interpreted("fast", script, text, shell, session)
+    return read_slowly(text, shell, session)
+
+
+def read_slowly(text: str, shell: str, session: Session) -> Reading:
+    """Return what a text does by the slow reader, also where the fast one would do."""
+    if shell not in SHELLS:
+        return _not_analysable(text, f"there is no reader for {shell} yet")
+    try:
+        script = shfmt_reader.parse(text, seconds=session.seconds)
+    except UnreadableError as error:
+        return Reading(reader="none", effects=(), not_analysable=(NotAnalysable(error.reason, error.span),))
+    return _interpreted("shfmt", script, text, shell, session)
+
+
+def _parse(text: str, seconds: float) -> Script:
+    """Return the tree of code in a string."""
+    script = fast_reader.parse(text)
+    return script if script is not None else shfmt_reader.parse(text, seconds=seconds)
+
+
+def _interpreted(reader: str, script: Script, text: str, shell: str, session: Session) -> Reading:
+    machine = Interpreter(session, _parse, posix=shell != "bash")
+    state = State(session, known_text(session.directory))
+    try:
+        machine.process(script, state)
+    except (OverBudgetError, RecursionError) as error:
+        reason = "it takes too long to follow" if isinstance(error, OverBudgetError) else "it is nested too deep"
+        machine.problems[NotAnalysable(reason, _all_of(text))] = None
+    return Reading(reader=reader, effects=tuple(machine.effects), not_analysable=tuple(machine.problems))
+
+
+def _not_analysable(text: str, reason: str) -> Reading:
+    return Reading(reader="none", effects=(), not_analysable=(NotAnalysable(reason, _all_of(text)),))
+
+
+def _all_of(text: str) -> Span:
+    return Span(0, len(text.encode("utf-8", "surrogatepass")))

@@ -1,0 +1,54 @@
+"""What is known of the shell that a text is for, and of the machine it would run on.
+
+Owns: the values that a caller hands to reading. Does not own: how they are found out; reading itself touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Probe(Protocol):
+    """Answers what only the machine can tell. None stands for "not known" and is always a safe answer."""
+
+    def is_directory(self, path: str) -> bool | None:
+        """Return whether an absolute path is a directory now, links followed."""
+        ...
+
+    def script(self, path: str) -> str | None:
+        """Return the text of a small file, None where there is none, or it is large, or no text."""
+        ...
+
+
+class NoProbe:
+    """The probe of a machine that nothing is known of."""
+
+    def is_directory(self, path: str) -> bool | None:  # noqa: ARG002  # whatever it is
+        """Return that it is not known."""
+        return None
+
+    def script(self, path: str) -> str | None:  # noqa: ARG002  # whatever it is
+        """Return that it is not known."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """The shell that would run the text."""
+
+    directory: str
+    """Absolute; where the shell is."""
+    home: str
+    """Absolute; what ``~`` stands for while ``HOME`` is not assigned."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The variables that the shell is started with."""
+    complete: bool = False
+    """Whether no other variable can be set, so that ``${X:-y}`` is ``y`` for a name that is not in `environment`."""
+    user: str = ""
+    hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1", "ip6-localhost"})
+    """Names of this machine, for ``ssh``."""
+    probe: Probe = field(default_factory=NoProbe)
+    seconds: float = 0.1
+    """How long reading may take altogether."""

@@ -1,0 +1,327 @@
+"""The table of programs: how their options go, and what they do to their operands.
+
+Owns: reading `verbs.toml`, splitting a command's arguments into options and operands, and applying the rules of the
+table. Does not own: programs whose arguments are a language of their own (those have a function each).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+
+from perdure.domain.effect import Act, Certainty, Hole, Text
+from perdure.guard import values
+from perdure.guard.machine import Machine
+from perdure.guard.state import State
+from perdure.guard.values import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One thing that a program does to some of its operands."""
+
+    act: Act
+    on: str
+    """``all``, ``first``, ``last``, ``rest``, ``sources``, ``destination``, ``option``, ``into``,
+    ``below`` (all, or where it runs) or ``path``."""
+    options: frozenset[str]
+    """For ``option``: whose values are meant."""
+    path: str
+    """For ``path``: a fixed operand."""
+    when: frozenset[str]
+    """Options of which one must be given, where there are any."""
+    unless: frozenset[str]
+    """Options of which none may be given."""
+    recursive: bool
+    recursive_when: frozenset[str]
+    through_link: bool
+    only_below: bool
+    spares_ignored: bool
+    spared: frozenset[str]
+    """Options whose values name what is left alone."""
+    certainty: Certainty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """A program whose operands are a command."""
+
+    skip: int
+    """How many operands stand before the command."""
+    assignments: bool
+    """Whether ``NAME=value`` may stand before the command."""
+    directory: frozenset[str]
+    """Options whose value is where the command runs."""
+    code: frozenset[str]
+    """Options whose value is code for a shell."""
+    joined: bool
+    """Whether the operands are joined to code for a shell."""
+    certainty: Certainty
+    """How sure it is that what the command does, it does to the files that its words name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """A program, or a subcommand of one."""
+
+    valued: frozenset[str]
+    """Options that take a value; one with ``=`` at the end only in the same word."""
+    rules: tuple[Rule, ...]
+    wraps: Wrapper | None
+    subcommands: Mapping[str, Verb]
+    directory: frozenset[str]
+    """Options whose value is where it works."""
+    ordered: bool
+    """Whether the first operand ends the options."""
+    refuses_dots: bool
+    """Whether it leaves operands alone that end in ``.`` or ``..``."""
+
+
+@dataclass(slots=True)
+class Arguments:
+    """A command's arguments, apart."""
+
+    options: list[tuple[str, Value | None]] = field(default_factory=list)
+    operands: list[Value] = field(default_factory=list)
+    open: bool = False
+    """Whether a word that is not known may be any option."""
+
+    def has(self, names: frozenset[str]) -> bool:
+        """Return whether one of the options is given; a long one also by its beginning."""
+        return any(_meant(given, names) for given, _ in self.options)
+
+    def values(self, names: frozenset[str]) -> list[Value]:
+        """Return the values of the options."""
+        return [value for given, value in self.options if value is not None and _meant(given, names)]
+
+
+def _meant(given: str, names: frozenset[str]) -> bool:
+    return given in names or (
+        len(given) > 3 and given.startswith("--") and any(name.startswith(given) for name in names)
+    )
+
+
+def split(words: list[Value], valued: frozenset[str], *, ordered: bool = False) -> Arguments:
+    """Return a command's arguments apart, as getopt does: short options may stand together, values may be joined."""
+    result = Arguments()
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        text = values.known(word)
+        if text is None:
+            text = _open_option(word, result)
+            if text is None:
+                result.operands.append(word)
+                if ordered:
+                    result.operands += rest
+                    break
+                continue
+            word = (word[0],)
+        if text == "--":
+            result.operands += rest
+            break
+        if not text.startswith("-") or text == "-":
+            result.operands.append(word)
+            if ordered:
+                result.operands += rest
+                break
+        elif text.startswith("--"):
+            _long(text, word, rest, valued, result)
+        else:
+            _short(text, word, rest, valued, result)
+    return result
+
+
+def _open_option(word: Value, result: Arguments) -> str | None:
+    """Return the known beginning of a word that is an option, else None; note where it might be one."""
+    first = word[0][0] if len(word) == 1 and word[0] else None
+    if isinstance(first, Text) and first.text.startswith("-") and len(first.text) > 1:
+        return first.text
+    for pieces in word:
+        if pieces and isinstance(first := pieces[0], Hole):
+            result.open = True
+        elif (text := values.spelled(pieces)) is not None and text.startswith("-") and len(text) > 1:
+            _short(text, (pieces,), [], frozenset(), result) if text[1] != "-" else result.options.append((text, None))
+    return None
+
+
+def _long(text: str, word: Value, rest: list[Value], valued: frozenset[str], result: Arguments) -> None:
+    name, equals, _ = text.partition("=")
+    if equals:
+        result.options.append((name, _without(word, len(name) + 1)))
+    elif _meant(name, valued) and rest:
+        result.options.append((name, rest.pop(0)))
+    else:
+        result.options.append((name, None))
+
+
+def _short(text: str, word: Value, rest: list[Value], valued: frozenset[str], result: Arguments) -> None:
+    if text in valued and rest:  # also a long option with one dash
+        result.options.append((text, rest.pop(0)))
+        return
+    for number, letter in enumerate(text[1:], 1):
+        name = f"-{letter}"
+        if name in valued or f"{name}=" in valued:
+            joined = _without(word, number + 1)
+            if joined != values.EMPTY:
+                result.options.append((name, joined))
+            elif name in valued and rest:
+                result.options.append((name, rest.pop(0)))
+            else:
+                result.options.append((name, None))
+            return
+        result.options.append((name, None))
+    if values.known(word) is None:  # letters that are not known
+        result.open = True
+
+
+def _without(word: Value, length: int) -> Value:
+    """Return a word without its first characters, which are known."""
+    pieces = word[0]
+    first = pieces[0]
+    rest = Text(first.text[length:]) if isinstance(first, Text) else first
+    return (values.merged((rest, *pieces[1:])),)
+
+
+def apply(verb: Verb, arguments: Arguments, machine: Machine, state: State, *, by: str) -> None:
+    """Note what a program does to its operands, by the table."""
+    for rule in verb.rules:
+        if rule.when and not (arguments.has(rule.when) or arguments.open):
+            continue
+        if rule.unless and arguments.has(rule.unless):
+            continue
+        certainty = rule.certainty
+        if rule.when and not arguments.has(rule.when):
+            certainty = Certainty.CONDITIONAL
+        named = rule.recursive or arguments.has(rule.recursive_when)
+        for operand in _chosen(rule, arguments, machine, state):
+            # An unknown word beside a known operand may be `-r`. That it is both `-r` and an operand is not likely.
+            recursive = named or (arguments.open and bool(rule.recursive_when) and not values.as_word(operand).unknown)
+            sure = certainty
+            if verb.refuses_dots and (values.known(operand) or "").rstrip("/").rpartition("/")[2] in {".", ".."}:
+                sure = Certainty.CONDITIONAL
+            machine.emit(
+                rule.act,
+                operand,
+                state,
+                by=by,
+                certainty=sure,
+                recursive=recursive,
+                through_link=rule.through_link,
+                only_below=rule.only_below,
+                spares_ignored=rule.spares_ignored,
+                spared=tuple(arguments.values(rule.spared)),
+            )
+
+
+def _chosen(rule: Rule, arguments: Arguments, machine: Machine, state: State) -> list[Value]:
+    operands = arguments.operands
+    if rule.on == "all":
+        return operands
+    if rule.on == "first":
+        return operands[:1]
+    if rule.on == "rest":
+        return operands[1:]
+    if rule.on == "last":
+        return operands[-1:] if len(operands) > 1 else []
+    if rule.on == "sources":
+        return operands[:-1]
+    if rule.on == "option":
+        return arguments.values(rule.options)
+    if rule.on == "below":
+        return operands or [values.text(".")]
+    if rule.on == "path":
+        return [values.text(rule.path)]
+    if rule.on == "into":  # every operand lands in the directory that an option names
+        return [landing(source, place) for place in arguments.values(rule.options) for source in operands]
+    if len(operands) < 2:
+        return []
+    return destinations(operands[:-1], operands[-1], machine, state)
+
+
+def destinations(sources: list[Value], target: Value, machine: Machine, state: State) -> list[Value]:
+    """Return what copying or moving writes: the target, or the sources' names in it where it may be a directory."""
+    places = values.texts(values.absolute(target, state.directories))
+    known = machine.session.probe.is_directory(places[0]) if places is not None and len(places) == 1 else None
+    inside = [landing(source, target) for source in sources]
+    if known is True or len(sources) > 1:
+        return inside
+    return [target] if known is False else [target, *inside]
+
+
+def landing(source: Value, directory: Value) -> Value:
+    """Return the path that a source gets in a directory."""
+    ends = all(pieces and isinstance(last := pieces[-1], Text) and last.text.endswith("/") for pieces in directory)
+    return values.joined(
+        directory, values.text("" if ends else "/"), values.union(tuple(values.base(pieces) for pieces in source))
+    )
+
+
+@cache
+def table() -> Mapping[str, Verb]:
+    """Return all programs of the table by name."""
+    raw = tomllib.loads(resources.files("perdure.guard").joinpath("verbs.toml").read_text(encoding="utf-8"))
+    verbs: dict[str, Verb] = {}
+    for names, entry in raw.items():
+        verb = _verb(entry)
+        for name in names.split():
+            verbs[name] = verb
+    return verbs
+
+
+def _verb(entry: object) -> Verb:
+    data = _mapping(entry)
+    wraps = data.get("wraps")
+    subcommands = {name: _verb(inner) for names, inner in _mapping(data.get("sub")).items() for name in names.split()}
+    rules = data.get("rules", [])
+    return Verb(
+        valued=_names(data.get("valued")),
+        rules=tuple(_rule(_mapping(rule)) for rule in (rules if isinstance(rules, list) else ())),
+        wraps=_wrapper(_mapping(wraps)) if wraps is not None else None,
+        subcommands=subcommands,
+        directory=_names(data.get("directory")),
+        ordered=bool(data.get("ordered")) or wraps is not None or bool(subcommands),
+        refuses_dots=bool(data.get("refuses_dots")),
+    )
+
+
+def _rule(data: Mapping[str, object]) -> Rule:
+    recursive = data.get("recursive", False)
+    return Rule(
+        act=Act(str(data["act"])),
+        on=str(data.get("on", "all")),
+        options=_names(data.get("options")),
+        path=str(data.get("path", "")),
+        when=_names(data.get("when")),
+        unless=_names(data.get("unless")),
+        recursive=recursive is True,
+        recursive_when=_names(recursive) if isinstance(recursive, str) else frozenset(),
+        through_link=bool(data.get("through_link")),
+        only_below=bool(data.get("only_below")),
+        spares_ignored=bool(data.get("spares_ignored")),
+        spared=_names(data.get("spared")),
+        certainty=Certainty(str(data.get("certainty", "definite"))),
+    )
+
+
+def _wrapper(data: Mapping[str, object]) -> Wrapper:
+    skip = data.get("skip", 0)
+    return Wrapper(
+        skip=skip if isinstance(skip, int) else 0,
+        assignments=bool(data.get("assignments")),
+        directory=_names(data.get("directory")),
+        code=_names(data.get("code")),
+        joined=bool(data.get("joined")),
+        certainty=Certainty(str(data.get("certainty", "definite"))),
+    )
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _names(value: object) -> frozenset[str]:
+    return frozenset(str(value).split()) if value else frozenset()
