@@ -231,6 +231,8 @@ def _listed(ways: list[_Way], part: Parameter, state: State, machine: Substituti
                 ways = [(done if current is None else (*done, current), None) for done, current in ways]
             ways = _split(ways, item, state)
         return ways
+    if not listed:  # `"$@"` without any is no field at all
+        return [(done, current or None) for done, current in ways]
     for number, item in enumerate(listed):
         if number:
             ways = [((*done, current or ()), None) for done, current in ways]

@@ -6,7 +6,7 @@ anything else of the shell's grammar, which it leaves to the slow reader by answ
 It consumes the text from the first character to the last and never skips one that it has no rule for, so a tree it
 returns accounts for every byte. Whatever could be read in two ways is not its business: reserved words, parentheses,
 braces, command substitution, here-documents, ``$'…'``, ``!``, anything that is not printable ASCII, a blank or a
-newline (docs/adr/0022 says why this is not a table-driven grammar).
+newline (docs/adr/0024 says why this is not a table-driven grammar).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Owns: control flow, processes, redirects, functions, code in strings. Does not own: what single commands do (builtins,
 programs), how words come out (expand). Where a way may or may not be taken, both are followed; a loop is followed until
-nothing new is learned, and what still changes then is unknown.
+nothing new is learned, and what still changes then is unknown. It is one module above the usual length because a shell's control
+flow, processes and functions share the ways by which a command ends.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from perdure.domain.effect import Act, Certainty, Text
 from perdure.guard import builtins, expand, programs, values
 from perdure.guard.machine import Machine, Outcome
-from perdure.guard.state import State, join
+from perdure.guard.state import State, join, same, widened
 from perdure.guard.tree import (
     Aside,
     Assignment,
@@ -190,9 +191,9 @@ class Interpreter(Machine):
                 if name and chosen is not None:
                     after_condition.variables[name] = chosen
                 merged = join(known, after_condition) or known
-                if _same(merged, known):
+                if same(merged, known):
                     break
-                known = merged if round_number < _ROUNDS - 1 else _widened(known, merged)
+                known = merged if round_number < _ROUNDS - 1 else widened(known, merged)
                 if name and chosen is not None:
                     known.variables[name] = chosen
         finally:
@@ -341,24 +342,6 @@ class Interpreter(Machine):
         act = Act.CHANGE if operator in {">>", "&>>", "<>"} else Act.OVERWRITE
         self.emit(act, target, state, by=f"{redirect.descriptor}{operator}", through_link=True)
         return path
-
-    def write(self, path: str, content: Value, state: State, *, appends: bool) -> None:
-        """Note what a file holds now."""
-        held = state.files.get(path)
-        if appends:
-            content = values.joined(held if held is not None else values.unknown(path), content)
-        if self.certainty is not Certainty.DEFINITE:
-            content = values.union(held if held is not None else values.unknown(path), content)
-        state.files[path] = content
-
-    def contents(self, path: str | None, state: State) -> Value:
-        """Return what a file holds, as far as it is known."""
-        if path is None:
-            return values.unknown("a file")
-        if path in state.files:
-            return state.files[path]
-        found = self.session.probe.script(path)
-        return values.text(found) if found is not None else values.unknown(path)
 
     def printed(self, body: Script, state: State) -> Value:
         child = state.copy()
@@ -534,34 +517,3 @@ class Interpreter(Machine):
         Function: _function,
         Expression: _expression,
     }
-
-
-def _same(one: State, other: State) -> bool:
-    """Return whether two states know the same, as far as words and places go."""
-    return (
-        one.variables == other.variables
-        and one.arrays == other.arrays
-        and one.directories == other.directories
-        and one.functions == other.functions
-        and one.positionals == other.positionals
-        and one.output == other.output
-        and one.stdin == other.stdin
-    )
-
-
-def _widened(before: State, after: State) -> State:
-    """Return a state in which all that a loop keeps changing is unknown."""
-    result = after.copy()
-    for name in after.variables:
-        if after.variables[name] != before.variables.get(name):
-            result.variables[name] = values.unknown(f"${name}")
-    for name in after.arrays:
-        if after.arrays[name] != before.arrays.get(name):
-            result.arrays[name] = None
-    if after.directories != before.directories:
-        result.directories = values.unknown("the current directory")
-    if after.positionals != before.positionals:
-        result.positionals = None
-    if after.output != before.output:
-        result.output = values.unknown("what a loop prints")
-    return result

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from perdure.domain.effect import Act, Effect, Hole, NotAnalysable, Pattern, Reading, Text
+from perdure.domain.effect import Act, Certainty, Effect, Hole, NotAnalysable, Pattern, Reading, Text
 from perdure.domain.verdict import Meeting, Overlap, Reason, Risk, Ruling, Verdict
 from perdure.guard.catastrophic import find_catastrophes
 from perdure.guard.classify import Classification, classify
@@ -86,7 +86,7 @@ def judge(reading: Reading, protected: Protected, homes: Sequence[str] = ()) -> 
             ):
                 continue
             meetings.append(meeting)
-            (refusals if match.sure else asks).append(_own_feet(meeting))
+            (refusals if meeting.sure else asks).append(_own_feet(meeting))
         refusals += _own_policy(effect)
         asks += _unknown(effect, protected)
     classified = classify(reading.effects, homes)
@@ -136,6 +136,8 @@ def _harmful(effect: Effect, protected: Protected) -> Iterator[Match]:
         # A word of which nothing is known meets everything: `_unknown` has a sentence of its own for it.
         if not match.sure and effect.operand.unknown:
             continue
+        if effect.spares_ignored and protected.ignored(match.root):
+            continue
         if match.overlap in allowed or (below and match.overlap is Overlap.CONTAINS):
             yield match
 
@@ -146,7 +148,7 @@ def _meeting(effect: Effect, match: Match) -> Meeting:
         why=match.root.why,
         overlap=match.overlap,
         operand=match.operand,
-        sure=match.sure,
+        sure=match.sure and effect.certainty is not Certainty.CONDITIONAL,
         effect=effect,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from perdure.domain.effect import Act, Certainty
+from perdure.domain.effect import Act
 from perdure.guard import values
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
@@ -71,8 +71,7 @@ def read(machine: Machine, language: str, code: Value, state: State) -> None:
 def _emit(machine: Machine, source: str, call: str, act: Act, state: State, language: str, *, recursive: bool) -> None:
     for argument in _arguments(source, call):
         operand = values.unknown("an argument") if argument is None else values.text(argument)
-        certainty = Certainty.DEFINITE if argument is not None else Certainty.CONDITIONAL
-        machine.emit(act, operand, state, by=f"{language} code", recursive=recursive, certainty=certainty)
+        machine.emit(act, operand, state, by=f"{language} code", recursive=recursive)
 
 
 def _arguments(source: str, call: str) -> list[str | None]:

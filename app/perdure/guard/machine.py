@@ -179,9 +179,23 @@ class Machine:
         """Interpret code in a string in this shell."""
         raise NotImplementedError
 
+    def write(self, path: str, content: Value, state: State, *, appends: bool) -> None:
+        """Note what a file holds now."""
+        held = state.files.get(path)
+        if appends:
+            content = values.joined(held if held is not None else values.unknown(path), content)
+        if self.certainty is not Certainty.DEFINITE:
+            content = values.union(held if held is not None else values.unknown(path), content)
+        state.files[path] = content
+
     def contents(self, path: str | None, state: State) -> Value:
         """Return what a file holds, as far as it is known."""
-        raise NotImplementedError
+        if path is None:
+            return values.unknown("a file")
+        if path in state.files:
+            return state.files[path]
+        found = self.session.probe.script(path)
+        return values.text(found) if found is not None else values.unknown(path)
 
     def leave(self, state: State) -> None:
         """Let the process end here."""

@@ -206,6 +206,8 @@ class Protected:
                     if overlap is Overlap.IS and only_byte_code(effect.names):
                         continue
                 elif length == len(parts) and self._reaches(effect.names, form[matched:]):
+                    if self._spares(effect, form[matched:]):
+                        continue
                     overlap = Overlap.CONTAINS
                 else:
                     continue
@@ -244,6 +246,27 @@ class Protected:
                 wide: Component = (Text(""), *spelling)
                 if any(accepts(wide, name, case_sensitive=sensitive) for name in candidates):
                     return True
+        return False
+
+    def _spares(self, effect: Effect, below: tuple[str, ...]) -> bool:
+        """Return whether the effect leaves alone one of the names on the way to a root, and the root with it."""
+        sensitive = self.probe.case_sensitive
+        return any(
+            accepts(spelling, name, case_sensitive=sensitive)
+            for word in effect.spared
+            for spelling in word.spellings
+            for name in below
+            if spelling and not any(isinstance(piece, Hole) for piece in spelling)
+        )
+
+    def ignored(self, root: Root) -> bool:
+        """Return whether git ignores a root, as far as a plain line of a ``.gitignore`` on its way says so."""
+        parts = self._split(root.path)
+        for length in range(len(parts), 0, -1):
+            lines = (self.probe.text("/" + "/".join((*parts[:length], ".gitignore"))) or "").splitlines()
+            below = {"*"} if length == len(parts) else {parts[length], f"/{parts[length]}"}
+            if any(line.rstrip().rstrip("/") in below for line in lines):
+                return True
         return False
 
     def _compare_open(self, path: Path, spelling: Spelling, *, whole: bool) -> Iterator[Match]:
@@ -289,7 +312,7 @@ class Protected:
             root, overlap = found
             own = length == len(parts)
             if overlap is Overlap.CONTAINS:
-                if own and self._reaches(effect.names, ()):
+                if own and self._reaches(effect.names, ()) and not self._spares(effect, self._split(root.path)):
                     yield Match(root, overlap, sure=True, operand=text)
                 return
             if own and not identity.directory and not _in_place(effect):

@@ -331,8 +331,8 @@ class _Reader:
             parts = [item.value if isinstance(item, ast.FormattedValue) else item for item in node.values]
             return values.joined(*[self._value(part) for part in parts])
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
-            between = values.text("/") if isinstance(node.op, ast.Div) else values.EMPTY
-            return values.joined(self._value(node.left), between, self._value(node.right))
+            sides = [self._value(node.left), self._value(node.right)]
+            return _path(sides) if isinstance(node.op, ast.Div) else values.joined(*sides)
         if isinstance(node, ast.Call):
             return self._result(node)
         if isinstance(node, ast.IfExp):
@@ -392,6 +392,9 @@ def _path(parts: list[Value]) -> Value:
     result = parts[0]
     for part in parts[1:]:
         known = values.known(part)
-        anew = known is not None and known.startswith("/")
-        result = part if anew else values.joined(result, values.text("/"), part)
+        below = values.joined(result, values.text("/"), part)
+        if known is not None:
+            result = part if known.startswith("/") else below
+        else:
+            result = values.union(below, part) if values.starts_with(part, "/") else below
     return result

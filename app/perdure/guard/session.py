@@ -11,10 +11,17 @@ from typing import Protocol
 
 
 class Probe(Protocol):
-    """Answers what only the machine can tell. None stands for "not known" and is always a safe answer."""
+    """Answers what only the machine can tell. None stands for "not known" and is always a safe answer.
+
+    Part of what `perdure.guard.probe.Probe` answers.
+    """
 
     def is_directory(self, path: str) -> bool | None:
         """Return whether an absolute path is a directory now, links followed."""
+        ...
+
+    def link(self, path: str) -> str | None:
+        """Return where a link at the path itself leads to, None where there is none or it is not known."""
         ...
 
     def script(self, path: str) -> str | None:
@@ -26,6 +33,10 @@ class NoProbe:
     """The probe of a machine that nothing is known of."""
 
     def is_directory(self, path: str) -> bool | None:  # noqa: ARG002  # whatever it is
+        """Return that it is not known."""
+        return None
+
+    def link(self, path: str) -> str | None:  # noqa: ARG002  # whatever it is
         """Return that it is not known."""
         return None
 

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from perdure.domain.effect import Span
+from perdure.guard import quoting
 from perdure.guard.tree import (
     NOWHERE,
     Aside,
@@ -54,11 +55,7 @@ MOST_BYTES = 16_384
 MOST_OUTPUT = 1_500_000
 _CHUNK = 65_536
 _UNREADABLE = re.compile(r"[^\t\n\x20-\x7e\x80-\U0010ffff]|[\x80-\x9f]")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ANSI = re.compile(
-    r"\\(?:([abeEfnrtv\\'\"?])|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.))"
-)
-_ANSI_LETTERS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
+_CONTINUED_COMMENT = re.compile(r"(?:^|[\s;&|()<>`])#[^\n]*(?<!\\)(?:\\\\)*\\\n", re.MULTILINE)
 
 
 def program() -> str:
@@ -79,6 +76,8 @@ def parse(text: str, *, seconds: float, posix: bool = False) -> Script:
     if odd := _UNREADABLE.search(text):
         start = len(text[: odd.start()].encode("utf-8", "surrogatepass"))
         raise UnreadableError(f"it holds the control character {odd[0]!r}", Span(start, start + 1))
+    if _CONTINUED_COMMENT.search(text):
+        raise UnreadableError("it has a line with `#` that ends in a backslash, which readers disagree on", everything)
     found = json.loads(_run(data, seconds, posix=posix))
     return _Builder().script(_Node(found).nodes("Stmts"))
 
@@ -325,7 +324,7 @@ class _Builder:
         if array is not None:
             elements = tuple((self._index(item.node("Index")), self._optional(item)) for item in array.nodes("Elems"))
         if value is None and not node.flag("Naked"):
-            word: Word | None = Word((), node.span)
+            word: Word | None = Word((), Span(node.span.end, node.span.end))
         else:
             word = self._word(value) if value is not None else None
         return Assignment(node.need("Name").text("Value"), word, node.flag("Append"), self._index(index), elements)
@@ -363,18 +362,18 @@ class _Builder:
                 if tabs:
                     raw = re.sub(r"(?:\A|(?<=\n))\t+" if line_starts else r"(?<=\n)\t+", "", raw)
                 line_starts = raw.endswith("\n")
-                parts.append(Literal(raw if literal else _unescape(raw, "$`\\"), quoted=True))
+                parts.append(Literal(raw if literal else quoting.unescape(raw, "$`\\"), quoted=True))
             else:
                 line_starts = False
                 parts.append(self._part(item, quoted=True))
-        return Word(tuple(_joined(parts)), node.span)
+        return Word(tuple(quoting.joined(parts)), node.span)
 
     def _word(self, node: _Node) -> Word:
         node.only("Parts")
         parts: list[Part] = []
         for item in node.nodes("Parts"):
             self._parts(item, parts, quoted=False)
-        return Word(tuple(_joined(parts)), node.span)
+        return Word(tuple(quoting.joined(parts)), node.span)
 
     def _parts(self, node: _Node, parts: list[Part], *, quoted: bool) -> None:
         if node.kind == "DblQuoted":
@@ -383,13 +382,13 @@ class _Builder:
                 self._parts(item, parts, quoted=True)
         elif node.kind == "SglQuoted":
             raw = node.text("Value")
-            parts.append(Literal(_ansi(raw) if node.flag("Dollar") else raw, quoted=True))
+            parts.append(Literal(quoting.ansi(raw) if node.flag("Dollar") else raw, quoted=True))
         elif node.kind == "Lit":
             raw = node.text("Value")
             if quoted:
-                parts.append(Literal(_unescape(raw, '$`"\\'), quoted=True))
+                parts.append(Literal(quoting.unescape(raw, '$`"\\'), quoted=True))
             else:
-                parts.extend(_unquoted(raw))
+                parts.extend(quoting.unquoted(raw))
         else:
             parts.append(self._part(node, quoted=quoted))
 
@@ -435,7 +434,7 @@ class _Builder:
         parts: list[Part] = []
         for item in node.nodes("Parts") if node is not None else ():
             self._parts(item, parts, quoted=quoted)
-        return Word(tuple(_joined(parts)), node.span if node is not None else NOWHERE)
+        return Word(tuple(quoting.joined(parts)), node.span if node is not None else NOWHERE)
 
 
 _PARAMETER_KEYS = (
@@ -450,56 +449,3 @@ def _assigns(operator: str) -> bool:
 def _end_of(node: _Node, inner: _Node, redirects: tuple[Redirect, ...]) -> int:
     """Return where a simple command ends, without the separator behind it."""
     return max([inner.span.end, *(redirect.target.span.end for redirect in redirects)], default=node.span.end)
-
-
-def _joined(parts: list[Part]) -> list[Part]:
-    """Return the parts with neighbours that are quoted alike in one piece, as the fast reader makes them."""
-    joined: list[Part] = []
-    for part in parts:
-        last = joined[-1] if joined else None
-        if isinstance(part, Literal) and isinstance(last, Literal) and part.quoted == last.quoted:
-            joined[-1] = Literal(last.text + part.text, part.quoted)
-        else:
-            joined.append(part)
-    return joined
-
-
-def _unescape(raw: str, escapable: str) -> str:
-    """Return quoted text without the escapes that count inside quotes, and without continued lines."""
-
-    def replace(match: re.Match[str]) -> str:
-        if match[1] == "\n":
-            return ""
-        return match[1] if match[1] in escapable else match[0]
-
-    return _ESCAPE.sub(replace, raw) if "\\" in raw else raw
-
-
-def _unquoted(raw: str) -> Iterable[Literal]:
-    """Yield unquoted text, an escaped character being quoted."""
-    at = 0
-    for match in _ESCAPE.finditer(raw):
-        if match.start() > at:
-            yield Literal(raw[at : match.start()], quoted=False)
-        if match[1] != "\n":
-            yield Literal(match[1], quoted=True)
-        at = match.end()
-    if at < len(raw):
-        yield Literal(raw[at:], quoted=False)
-
-
-def _ansi(raw: str) -> str:
-    """Return the text of ``$'…'``."""
-
-    def replace(match: re.Match[str]) -> str:
-        letter, hexadecimal, octal, short, long, control = match.groups()
-        if letter:
-            return _ANSI_LETTERS[letter]
-        if control:
-            return chr(ord(control.upper()) & 0x1F)
-        if octal:
-            return chr(int(octal, 8) & 0xFF)
-        number = int(hexadecimal or short or long, 16)
-        return chr(number) if number <= 0x10FFFF else "\ufffd"
-
-    return _ANSI.sub(replace, raw).partition("\x00")[0]

@@ -187,3 +187,34 @@ def join(left: State | None, right: State | None) -> State | None:
     result.output = values.union(left.output, right.output)
     result.tainted = left.tainted or right.tainted
     return result
+
+
+def same(one: State, other: State) -> bool:
+    """Return whether two states know the same, as far as words and places go."""
+    return (
+        one.variables == other.variables
+        and one.arrays == other.arrays
+        and one.directories == other.directories
+        and one.functions == other.functions
+        and one.positionals == other.positionals
+        and one.output == other.output
+        and one.stdin == other.stdin
+    )
+
+
+def widened(before: State, after: State) -> State:
+    """Return a state in which all that a loop keeps changing is unknown."""
+    result = after.copy()
+    for name in after.variables:
+        if after.variables[name] != before.variables.get(name):
+            result.variables[name] = values.unknown(f"${name}")
+    for name in after.arrays:
+        if after.arrays[name] != before.arrays.get(name):
+            result.arrays[name] = None
+    if after.directories != before.directories:
+        result.directories = values.unknown("the current directory")
+    if after.positionals != before.positionals:
+        result.positionals = None
+    if after.output != before.output:
+        result.output = values.unknown("what a loop prints")
+    return result

@@ -78,6 +78,8 @@ class Verb:
     """Whether the first operand ends the options."""
     refuses_dots: bool
     """Whether it leaves operands alone that end in ``.`` or ``..``."""
+    refuses_directories: bool
+    """Whether it leaves directories alone where it is not recursive."""
 
 
 @dataclass(slots=True)
@@ -201,7 +203,7 @@ def apply(verb: Verb, arguments: Arguments, machine: Machine, state: State, *, b
             # An unknown word beside a known operand may be `-r`. That it is both `-r` and an operand is not likely.
             recursive = named or (arguments.open and bool(rule.recursive_when) and not values.as_word(operand).unknown)
             sure = certainty
-            if verb.refuses_dots and (values.known(operand) or "").rstrip("/").rpartition("/")[2] in {".", ".."}:
+            if _refused(verb, operand, machine, state, recursive=recursive):
                 sure = Certainty.CONDITIONAL
             machine.emit(
                 rule.act,
@@ -215,6 +217,17 @@ def apply(verb: Verb, arguments: Arguments, machine: Machine, state: State, *, b
                 spares_ignored=rule.spares_ignored,
                 spared=tuple(arguments.values(rule.spared)),
             )
+
+
+def _refused(verb: Verb, operand: Value, machine: Machine, state: State, *, recursive: bool) -> bool:
+    """Return whether the program itself would say no to an operand."""
+    if verb.refuses_dots and (values.known(operand) or "").rstrip("/").rpartition("/")[2] in {".", ".."}:
+        return True
+    if recursive or not verb.refuses_directories:
+        return False
+    probe = machine.session.probe
+    places = values.texts(values.absolute(operand, state.directories))
+    return places is not None and all(probe.is_directory(place) and probe.link(place) is None for place in places)
 
 
 def _chosen(rule: Rule, arguments: Arguments, machine: Machine, state: State) -> list[Value]:
@@ -285,6 +298,7 @@ def _verb(entry: object) -> Verb:
         directory=_names(data.get("directory")),
         ordered=bool(data.get("ordered")) or wraps is not None or bool(subcommands),
         refuses_dots=bool(data.get("refuses_dots")),
+        refuses_directories=bool(data.get("refuses_directories")),
     )
 
 
