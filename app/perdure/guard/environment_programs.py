@@ -16,50 +16,13 @@ from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
 
-_UV_VALUED = frozenset(
-    [
-        "-p",
-        "--python",
-        "--directory",
-        "--project",
-        "--config-file",
-        "--cache-dir",
-        "--prompt",
-        "--index-url",
-        "-i",
-        "--index",
-        "--extra-index-url",
-        "-f",
-        "--find-links",
-        "--exclude-newer",
-        "--link-mode",
-        "--index-strategy",
-        "--keyring-provider",
-        "--color",
-        "--group",
-        "--extra",
-        "--with",
-        "--env-file",
-        "--only-group",
-        "--no-group",
-        "--package",
-        "--target",
-        "--prefix",
-        "--python-platform",
-        "--python-version",
-        "-r",
-        "--requirements",
-        "-c",
-        "--constraints",
-        "--with-requirements",
-        "--with-editable",
-        "--from",
-        "--install-dir",
-        "-i",
-        "--install-dir",
-    ]
-)
+_CELLARS = tuple((values.globbed(f"{top}/Cellar/"),) for top in ("/opt/homebrew", "/usr/local", "/home/*/.linuxbrew"))
 _PYTHON_PACKAGE = re.compile(r"(?:lib)?python(\d\.\d+)(?:-minimal|-stdlib|-full|-base|-libs|-venv|-dev)?")
+
+
+def _valued(name: str) -> frozenset[str]:
+    """Return the options of a program that take a value, from the table."""
+    return verbs.table()[name].valued
 
 
 def _below(state: State, variable: str, fallback: str) -> Value:
@@ -79,14 +42,14 @@ def _uv_data(state: State, variable: str, folder: str) -> Value:
 
 
 def _uv(machine: Machine, name: str, words: list[Value], state: State) -> None:
-    outer = verbs.split(words, _UV_VALUED, ordered=True)
+    outer = verbs.split(words, _valued("uv"), ordered=True)
     for place in outer.values(frozenset({"--directory", "--project"})):
         state = state.copy()
         state.directories = values.absolute(place, state.directories)
     if not outer.operands:
         return
     command, rest = values.known(outer.operands[0]), outer.operands[1:]
-    arguments = verbs.split(rest, _UV_VALUED, ordered=command in {"python", "tool", "pip", "run", "cache"})
+    arguments = verbs.split(rest, _valued("uv"), ordered=command in {"python", "tool", "pip", "run", "cache"})
     for place in arguments.values(frozenset({"--directory", "--project"})):
         state = state.copy()
         state.directories = values.absolute(place, state.directories)
@@ -188,7 +151,7 @@ def _managed(version: Value) -> Value:
 
 def _uv_tool(machine: Machine, words: list[Value], state: State) -> None:
     command = values.known(words[0])
-    arguments = verbs.split(words[1:], _UV_VALUED, ordered=command == "run")
+    arguments = verbs.split(words[1:], _valued("uv"), ordered=command == "run")
     folder = _uv_data(state, "UV_TOOL_DIR", "tools")
     if command in {"uninstall", "upgrade"}:
         certainty = Certainty.DEFINITE if command == "uninstall" else Certainty.CONDITIONAL
@@ -211,7 +174,7 @@ def _uv_pip(machine: Machine, words: list[Value], state: State) -> None:
     command = values.known(words[0])
     if command not in {"install", "uninstall", "sync"}:
         return
-    arguments = verbs.split(words[1:], _UV_VALUED)
+    arguments = verbs.split(words[1:], _valued("uv"))
     if arguments.has(frozenset({"--dry-run"})):
         return
     by = f"uv pip {command}"
@@ -257,32 +220,11 @@ def _on_path(machine: Machine, state: State, by: str) -> None:
 
 def _pip(machine: Machine, name: str, words: list[Value], state: State) -> None:
     """`pip` by name, by path, or as a module."""
-    outer = verbs.split(words, frozenset({"--python", "--log", "--proxy", "--cache-dir"}), ordered=True)
+    outer = verbs.split(words, _valued("pip"), ordered=True)
     command = values.known(outer.operands[0]) if outer.operands else None
     if command not in {"install", "uninstall"}:
         return
-    arguments = verbs.split(
-        outer.operands[1:],
-        frozenset(
-            [
-                "-r",
-                "--requirement",
-                "-t",
-                "--target",
-                "--prefix",
-                "--root",
-                "-c",
-                "--constraint",
-                "-i",
-                "--index-url",
-                "--extra-index-url",
-                "-f",
-                "--find-links",
-                "-e",
-                "--editable",
-            ]
-        ),
-    )
+    arguments = verbs.split(outer.operands[1:], _valued("pip"))
     by = f"pip {command}"
     into = arguments.values(frozenset({"-t", "--target", "--prefix", "--root"}))
     for place in into:
@@ -390,8 +332,8 @@ def _brew(machine: Machine, name: str, words: list[Value], state: State) -> None
     else:
         return
     for formula in formulas:
-        for cellar in ("/opt/homebrew/Cellar/", "/usr/local/Cellar/", "/home/linuxbrew/.linuxbrew/Cellar/"):
-            place = values.joined(values.text(cellar), formula)
+        for cellar in _CELLARS:
+            place = values.joined(cellar, formula)
             machine.emit(Act.DELETE, place, state, by=f"brew {command}", recursive=True, certainty=certainty)
 
 

@@ -1,7 +1,7 @@
 """`find`: what it selects, and what is done to that.
 
-Owns: the expression, as far as names, paths and actions go, and its answer to what may be found (found). Does not own: what
-other programs do with that.
+Owns: the expression, as far as names, paths and actions go, and its answer to what may be found (found).
+Does not own: what other programs do with that.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns: control flow, processes, redirects, functions, code in strings. Does not own: what single commands do (builtins,
 programs), how words come out (expand). Where a way may or may not be taken, both are followed; a loop is followed until
-nothing new is learned, and what still changes then is unknown. It is one module above the usual length because a shell's control
+nothing new is learned, and what still changes then is unknown. It has 500 lines and more because a shell's control
 flow, processes and functions share the ways by which a command ends.
 """
 

@@ -143,8 +143,9 @@ def _open_option(word: Value, result: Arguments) -> str | None:
     if isinstance(first, Text) and first.text.startswith("-") and len(first.text) > 1:
         return first.text
     for pieces in word:
-        if pieces and isinstance(first := pieces[0], Hole):
-            result.open = True
+        if pieces and isinstance(pieces[0], Hole):
+            slash = any(isinstance(piece, Text) and "/" in piece.text for piece in pieces)
+            result.open = result.open or not slash
         elif (text := values.spelled(pieces)) is not None and text.startswith("-") and len(text) > 1:
             _short(text, (pieces,), [], frozenset(), result) if text[1] != "-" else result.options.append((text, None))
     return None

@@ -75,7 +75,7 @@ def effects(line: str, shell: str = "bash", **environment: str) -> list[str]:
         ("rm {a,b}{c,d}", ["delete ac", "delete ad", "delete bc", "delete bd"]),
         ("rm a{1..3}", ["delete a1", "delete a2", "delete a3"]),
         ("rm {a}", ["delete {a}"]),
-        ("rm ~/a ~you/b ~root/c", [f"delete {HOME}/a", f"delete {HOME}/b", "delete /root/c"]),
+        ("rm ~/a ~you/b ~other/c", [f"delete {HOME}/a", f"delete {HOME}/b", "delete <>/c"]),
         ("rm '~/a' \\~/b", ["delete ~/a", "delete ~/b"]),
         ("rm $'a\\x62'", ["delete ab"]),
         ("rm $(echo a b)", ["delete a", "delete b"]),
