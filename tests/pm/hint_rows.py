@@ -395,6 +395,8 @@ ROWS = (
 
 ELSEWHERE: Mapping[str, str] = {
     "adapters/uv_failures.py: where you trust that address: perdure-pm config set install.direct-urls {name}": ADDRESS,
+    "ops/verify.py: where it is to end by itself: perdure-pm config set host.serve --unset": "tests/pm/integration/"
+    "test_hosting.py::test_a_version_that_ends_by_itself_is_not_selected_and_the_receipt_says_how_it_ended",
     "ops/resolve.py: where you trust that address: perdure-pm config set install.direct-urls {names}": ADDRESS,
     "bootstrapping.py: \"{self.layout.bin / 'perdure-pm'}\" self rebuild": f"{RUNTIME}::"
     "test_what_a_person_asks_for_in_so_many_words_is_not_lazy",

@@ -145,9 +145,16 @@ def run(
 
 
 def start(
-    command: Sequence[str | os.PathLike[str]], *, environment: Mapping[str, str], directory: Path | None
+    command: Sequence[str | os.PathLike[str]],
+    *,
+    environment: Mapping[str, str],
+    directory: Path | None,
+    bound: bool = False,
 ) -> Child:
-    """Start `command` in a session of its own with unbuffered pipes on all three streams, and return it."""
+    """Start `command` in a session of its own with unbuffered pipes on all three streams, and return it.
+
+    `bound` has it die with this thread, where the system can do that.
+    """
     return subprocess.Popen(
         [os.fspath(part) for part in command],
         env=dict(environment),
@@ -157,6 +164,7 @@ def start(
         stderr=subprocess.PIPE,
         bufsize=0,
         start_new_session=True,
+        preexec_fn=die_with_parent() if bound else None,  # noqa: PLW1509 -- see die_with_parent
     )
 
 

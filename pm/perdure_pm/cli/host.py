@@ -33,6 +33,7 @@ def host() -> None:
     "--plugin-group", "groups", multiple=True, metavar="GROUP", help="An entry-point group of plugins; by default all."
 )
 @click.option("--health", metavar="ARGUMENTS", help="Arguments of the first command that show whether the host works.")
+@click.option("--serve", metavar="ARGUMENTS", help="Arguments with which it must keep running, such as a server's.")
 @click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable that the launchers set.")
 @click.pass_obj
 def host_init(
@@ -42,6 +43,7 @@ def host_init(
     beside: tuple[str, ...],
     groups: tuple[str, ...],
     health: str | None,
+    serve: str | None,
     variables: tuple[str, ...],
 ) -> Answer:
     """Write down what this home hosts; `install` then installs it."""
@@ -61,6 +63,7 @@ def host_init(
         "commands": list(commands),
         "plugin-groups": list(groups),
         "health": health,
+        "serve": serve,
         "environment": environment,
         "replace": session.yes,
     }
@@ -90,6 +93,7 @@ def host_show(session: Session) -> Answer:
         "commands": list(config.host_commands or record.get("commands", ())),
         "plugin-groups": list(config.host_plugin_groups),
         "health": config.host_health,
+        "serve": config.host_serve,
         "environment": dict(config.host_environment),
         "version": record.get("version"),
         "generation": None if current is None else current.identity,

@@ -27,6 +27,7 @@ from perdure_pm.model.requirement import find_entry_problem, find_requirement_pr
 
 SCHEMA = 1
 IMPORT_SECONDS = 30
+STAYS_SECONDS = 20
 
 Typed = bool | str | int | list[str]
 """What a key can be set to."""
@@ -77,6 +78,18 @@ HOME_KEYS: tuple[Key, ...] = (
         meaning="the entry-point groups that the host loads plugins from; by default all that a plugin declares",
     ),
     Key(name="host.health", kind="text", meaning="the arguments of the first command that show whether the host works"),
+    Key(
+        name="host.serve",
+        kind="text",
+        meaning="the arguments with which the first command keeps running, such as a server's, where that is tried too",
+    ),
+    Key(
+        name="host.stays",
+        kind="number",
+        numbers=("seconds", 1, 600),
+        meaning="how long it must keep running with them",
+        default=STAYS_SECONDS,
+    ),
     Key(name="host.environment", kind="variables", meaning="variables that the host's launchers set"),
     Key(name="host.checkout", kind="path", meaning="the source tree that the host is built from"),
     Key(
@@ -158,6 +171,10 @@ class HomeConfig:
     host_plugin_groups: tuple[str, ...] = ()
     """The only entry-point groups that count, where it names any."""
     host_health: str | None = None
+    host_serve: str | None = None
+    """The arguments of what must keep running; None where nothing must."""
+    host_stays: int = STAYS_SECONDS
+    """Seconds."""
     host_environment: Mapping[str, str] = field(default_factory=dict)
     lazy: bool = True
     build_with_host: tuple[str, ...] = ()
@@ -213,6 +230,8 @@ def parse_home_config(document: Document) -> HomeConfig:
         host_commands=_texts(found.get("host.commands")),
         host_plugin_groups=_texts(found.get("host.plugin-groups")),
         host_health=_text(found.get("host.health")),
+        host_serve=_text(found.get("host.serve")),
+        host_stays=_number(found.get("host.stays"), STAYS_SECONDS),
         host_environment=dict(environment) if isinstance(environment, dict) else {},
         lazy=lazy is True,
         build_with_host=_names(found.get("install.build-with-host")),

@@ -21,7 +21,10 @@ from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.store.config import ConfigFile, load_file, plan_change, save_text, with_text
 from perdure_pm.store.policy import mirror_policy
 
-KEYS = ("name", "requirement", "wheel", "checkout", "with", "commands", "plugin-groups", "health", "environment")
+SAID = ("with", "commands", "plugin-groups", "health", "serve", "environment")
+"""What a person says of a host beside where it comes from."""
+
+KEYS = ("name", "requirement", "wheel", "checkout", *SAID)
 """The keys of ``host`` that a host is written down in; those that it does not use are taken out."""
 
 
@@ -31,8 +34,8 @@ def init_host(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     Args:
         context: the world.
         arguments: ``source``: a requirement, a wheel's path or a checkout's; ``with``, ``commands``, ``plugin-groups``:
-            lists of texts; ``health``: text; ``environment``: name → text; ``replace``: true where another host may be
-            written over.
+            lists of texts; ``health``, ``serve``: text; ``environment``: name → text; ``replace``: true where another
+            host may be written over.
 
     Raises:
         UsageFault: the source is none of the three, or a value is none that config.yaml may hold.
@@ -40,7 +43,7 @@ def init_host(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     """
     layout = context.layout
     values = parse_host(read_text(arguments, "source") or "", layout.home)
-    for name in ("with", "commands", "plugin-groups", "health", "environment"):
+    for name in SAID:
         if arguments.get(name):
             values[name] = arguments[name]
     with exclusive(context, "host-init"):

@@ -1,8 +1,8 @@
 """Verification of a candidate: its plugins are imported and the host is started, before anything points there.
 
-Owns: one process of the generation's own interpreter that does both, and the verdict. Does not own: the contents, which
-are checked while it is built (build), what is a plugin's (declared), nor which check a host gets (health). Keeps:
-pm-health-before-commit.
+Owns: one process of the generation's own interpreter that does both, a second one that must keep running where the host
+is a server, and the verdict. Does not own: the contents, which are checked while it is built (build), what is a
+plugin's (declared), nor which check a host gets (health). Keeps: pm-health-before-commit, pm-server-stays-up.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from perdure_pm.adapters.processes import run
+from perdure_pm.adapters.staying import watch
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import HealthCheckFailed, NoSpace, PerdureError
 from perdure_pm.model.identity import normalise_distribution
@@ -45,6 +47,7 @@ def verify(
     """Import every declared plugin and start the host, in one process of the generation's own interpreter.
 
     The contents were checked while it was built. A version call is no health check: the host loads its plugins here.
+    Where config.yaml says how it keeps running, it is started so once more, and must not end by itself.
     What a plugin without entry points holds is imported in a process before that one, where it cannot change the start.
 
     Args:
@@ -81,6 +84,7 @@ def verify(
             command = [*program, *check.arguments]
             code, output, failed = _probe(context, identity, [*hosts, *entries], [], command, limit)
             if code in check.accepted:
+                _require_staying(context, config, wanted, identity, program)
                 return () if inventory is None else _undo_writes(context, release.name, environment, inventory)
             if "(most recent call" in output or code == IMPORT_FAILED:
                 break  # no usage error: another question would hide it
@@ -116,6 +120,56 @@ def _find_culprit(wanted: Wanted, environment: Path, output: str) -> tuple[str, 
             found.append((name, f"{path}:{match['line'] or match['at']}"))
     # A crash and a time limit show what ran last first, an exception last.
     return (found[0] if "most recent call first" in output else found[-1]) if found else ("", "")
+
+
+def _require_staying(
+    context: Context, config: HomeConfig, wanted: Wanted, identity: str, program: Sequence[str]
+) -> None:
+    """Return where the host keeps running, as a server must that started well; by itself nothing is tried.
+
+    Raises:
+        HealthCheckFailed: it ended by itself.
+    """
+    if config.host_serve is None:
+        return
+    release, seconds = wanted.release, config.host_stays
+    context.reporter.progress("health", f"watching {release.name} for {seconds} s: {config.host_serve}")
+    with _scratch(context, identity) as (scratch, user):
+        ended = watch(
+            [*program, *shlex.split(config.host_serve)],
+            environment=_plain(scratch, user),
+            directory=user,
+            seconds=seconds,
+            on_wait=context.reporter.heartbeat,
+        )
+    if ended is not None:
+        code, after, output = ended
+        _require_room(context)
+        raise HealthCheckFailed(
+            f"{release.name} {release.version} starts and does not keep running: {Path(program[0]).name} "
+            f"{config.host_serve} ended with {code} after {after:.1f} of {seconds} s",
+            hint="where it is to end by itself: perdure-pm config set host.serve --unset",
+            context={"output": output},
+        )
+
+
+@contextlib.contextmanager
+def _scratch(context: Context, identity: str) -> Iterator[tuple[Path, Path]]:
+    """Give a directory for one start, and one in it that is the home and the working directory of what starts."""
+    filesystem = context.filesystem
+    scratch = context.layout.scratch / f"health-{identity}"
+    user = scratch / "user"
+    filesystem.remove_tree(scratch)
+    filesystem.make_directories(user)
+    try:
+        yield scratch, user
+    finally:
+        with contextlib.suppress(PerdureError):  # a later one removes it; the verdict says more
+            filesystem.remove_tree(scratch)
+
+
+def _plain(scratch: Path, user: Path) -> dict[str, str]:
+    return bare_environment({"HOME": str(user), "USERPROFILE": str(user), "TMPDIR": str(scratch)})
 
 
 def _require_room(context: Context) -> None:
@@ -191,28 +245,24 @@ def _probe(
     It starts in an empty directory that is its home too: what a host writes at a start is not the business of a check,
     and what a person keeps is not opened by one.
     """
-    filesystem, environment = context.filesystem, context.layout.generation(identity) / "venv"
+    environment = context.layout.generation(identity) / "venv"
     probe = Path(__file__).resolve().parent.parent / "launcher" / "probe.py"
-    scratch = context.layout.scratch / f"health-{identity}"
-    imported, importing = scratch / "imported", scratch / "importing"
-    user = scratch / "user"
-    filesystem.remove_tree(scratch)
-    filesystem.make_directories(user)
-    request = {
-        "entries": entries,
-        "modules": modules,
-        "command": command,
-        "start": start,
-        "imported": str(imported),
-        "importing": str(importing),
-        # Before the one who waits gives up: who hangs is to be seen.
-        "seconds": HEALTH_SECONDS * 0.9,
-        "import_seconds": import_seconds,
-    }
-    try:
+    with _scratch(context, identity) as (scratch, user):
+        imported, importing = scratch / "imported", scratch / "importing"
+        request = {
+            "entries": entries,
+            "modules": modules,
+            "command": command,
+            "start": start,
+            "imported": str(imported),
+            "importing": str(importing),
+            # Before the one who waits gives up: who hangs is to be seen.
+            "seconds": HEALTH_SECONDS * 0.9,
+            "import_seconds": import_seconds,
+        }
         completed = run(
             [environment_python(environment), "-I", probe, json.dumps(request)],
-            environment=bare_environment({"HOME": str(user), "USERPROFILE": str(user), "TMPDIR": str(scratch)}),
+            environment=_plain(scratch, user),
             directory=user,
             timeout=HEALTH_SECONDS + import_seconds,
             on_tick=context.reporter.heartbeat,
@@ -223,7 +273,4 @@ def _probe(
                 output = f"the process ended with {code} while it imported"
             code = IMPORT_FAILED
             last = importing.read_text(encoding="utf-8") if importing.is_file() else ""
-    finally:
-        with contextlib.suppress(PerdureError):  # a later one removes it; the verdict says more
-            filesystem.remove_tree(scratch)
     return code, output, last

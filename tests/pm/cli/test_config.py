@@ -26,6 +26,8 @@ host.with                 -                default
 host.commands             -                default
 host.plugin-groups        -                default
 host.health               -                default
+host.serve                -                default
+host.stays                20               default
 host.environment          -                default
 host.checkout             -                default
 install.lazy              true             default

@@ -8,13 +8,14 @@ import os
 import shlex
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.adapters.interpreter import running_interpreter
-from perdure_pm.adapters.processes import Completed
+from perdure_pm.adapters.processes import Completed, process_start
 from perdure_pm.adapters.uv_failures import sort_failure
 from perdure_pm.model.errors import (
     BuildRefused,
@@ -28,7 +29,9 @@ from perdure_pm.model.network import Network
 from perdure_pm.ops.soundness import find_damage
 from tests.pm.bench import Bench
 from tests.pm.guest import extension, guest, init, says
+from tests.pm.hint_sites import commands_in
 from tests.pm.locked_host import clashes_of
+from tests.pm.polling import wait_until
 from tests.pm.wheels import write_sdist, write_wheel
 from tests.system.machine import built_contents
 
@@ -213,6 +216,69 @@ def test_the_configured_health_check_decides(there: Bench) -> None:
     init(there, "guest", health="--version")
     there.call("install")
     assert there.call("config-set", key="host.health", value="--version --more").status == "ok"
+
+
+SERVER = """import os, subprocess, sys, time
+from pathlib import Path
+
+def main():
+    if "--version" in sys.argv:
+        return
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    Path(sys.argv[1]).write_text(f"{os.getpid()} {child.pid}")
+    print("x" * 2_000_000, flush=True)
+    @THEN@
+    time.sleep(600)
+"""
+
+
+def server(wheels: Path, version: str, then: str = "pass") -> None:
+    """Have a host that starts well, starts a child in a session of its own, and then does `then`."""
+    entries = "[console_scripts]\nserver = server:main\n"
+    write_wheel(wheels, "server", version, source=SERVER.replace("@THEN@", then), entries=entries)
+
+
+@pytest.mark.proves("pm-server-stays-up")
+def test_a_server_that_keeps_running_is_selected_and_ended_with_all_that_it_started(
+    there: Bench, wheels: Path, tmp_path: Path
+) -> None:
+    server(wheels, "1.0")
+    init(there, "server", serve=str(tmp_path / "pids"))
+    there.call("config-set", key="host.stays", value="2")
+    started = time.monotonic()
+    assert there.pm("install").exit_code == 0
+    assert time.monotonic() - started >= 2
+    for pid in (tmp_path / "pids").read_text(encoding="ascii").split():
+        assert process_start(int(pid)) is None
+
+
+@pytest.mark.proves("pm-server-stays-up", "cli-true-hints")
+@pytest.mark.parametrize(
+    ("then", "how"), [("sys.exit('the port is taken')", "1"), ("return", "0"), ("os.kill(os.getpid(), 9)", "-9")]
+)
+def test_a_version_that_ends_by_itself_is_not_selected_and_the_receipt_says_how_it_ended(
+    there: Bench, wheels: Path, tmp_path: Path, then: str, how: str
+) -> None:
+    server(wheels, "1.0")
+    init(there, "server>=1", serve=str(tmp_path / "pids"))
+    there.call("config-set", key="host.stays", value="2")
+    assert there.pm("install").exit_code == 0
+    before = there.current.identity
+    server(wheels, "2.0", then)
+    ended = there.pm("upgrade", "--json")
+    (error,) = ended.envelope["errors"]
+    assert (ended.exit_code, error["code"], there.current.identity) == (5, "health-check-failed", before)
+    said = f"server 2.0 starts and does not keep running: server {tmp_path}/pids ended with {how} after"
+    assert error["summary"].startswith(said)
+    noted = there.receipts("upgrade")[-1].error
+    assert noted is not None
+    assert noted["summary"] == error["summary"]
+    assert ("the port is taken" in error["context"]["output"]) is then.startswith("sys.exit")
+    for pid in (tmp_path / "pids").read_text(encoding="ascii").split():
+        wait_until(lambda pid=pid: process_start(int(pid)) is None, "what it started is gone")  # type: ignore[misc]
+    (command,) = commands_in(error["hint"].replace("HOME/", f"{there.layout.home}/"))
+    assert there.pm(*shlex.split(command)[1:]).exit_code == 0
+    assert there.pm("upgrade").exit_code == 0
 
 
 @pytest.mark.parametrize(
