@@ -42,6 +42,7 @@ from tests.pm.hint_states import (
     other_python,
     package_unasked,
     pointer_gone,
+    program_sick,
     raised,
     ran,
     refused,
@@ -348,6 +349,10 @@ ROWS = (
         site="model/requirement.py: name its directory or its file instead: perdure-pm plugin add ./DIRECTORY",
         state=nameless_source,
         words={"./DIRECTORY": "{folder}/notify"},
+    ),
+    Row(
+        site="ops/doctor.py: install what it needs, or leave it out: perdure-pm plugin disable {program}",
+        state=diagnosed("external-broken", program_sick),
     ),
     Row(
         site="ops/doctor.py: put it back, or take the plugin out: perdure-pm plugin remove {source.name}",

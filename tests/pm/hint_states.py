@@ -419,6 +419,16 @@ def edited_source_gone(bench: Bench, folder: Path) -> str:
     return ""
 
 
+def program_sick(bench: Bench, folder: Path) -> str:
+    """Have an external plugin whose own check fails since it was added."""
+    manifest = "manifest: 1\nname: bridge\nruntime: external\nexternal: {command: [./run], check: [./run, --check]}\n"
+    write_files(folder / "bridge", {"plugin.yaml": manifest, "run": "#!/bin/sh\n"})
+    (folder / "bridge" / "run").chmod(0o755)
+    bench.add(str(folder / "bridge"))
+    (folder / "bridge" / "run").write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+    return ""
+
+
 def package_unasked(bench: Bench, _folder: Path) -> str:
     raw = {
         "name": "hello",
