@@ -143,7 +143,17 @@ def show_install(data: Mapping[str, Any], status: str) -> str:
         return "\n\n".join(part for part in told if part)
     again = " again" if data.get("reused") else ""
     said = f"{what} is installed in generation {data.get('generation')}{again}"
+    if not plan.get("changes", True):
+        said = f"generation {data.get('generation')} stays as it is"
     if data.get("trial"):
         said += f"\non trial {say_trial(data['trial'])}"
-    told = [said, changes if plan.get("from") else "", back, show_screening(plan.get("screening"))]
+    told = [said, changes if plan.get("from") else "", back, _show_registered(data)]
+    told.append(show_screening(plan.get("screening")))
     return "\n\n".join(part for part in told if part)
+
+
+def _show_registered(data: Mapping[str, Any]) -> str:
+    """Return a line for each package of config.yaml that came or went."""
+    came = [item for item in data.get("registered", ()) if item["status"] == "installed"]
+    lines = [f"{item['name']} {item['version']} is there as {', '.join(item['commands'])}" for item in came]
+    return "\n".join([*lines, *(f"{name} is gone" for name in data.get("withdrawn", ()))])

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypeGuard
 
 from perdure_pm.model.admission import (
     BUILD_POLICIES,
@@ -41,7 +42,7 @@ class Key:
     """Dotted."""
     kind: str
     """boolean, text, url, path, place (a path or a URL), distribution, requirement, choice, number, names,
-    requirements, plugins or exceptions (lists), variables (a mapping) or schema."""
+    requirements, plugins, exceptions or packages (lists), variables (a mapping) or schema."""
     meaning: str
     default: bool | str | int | None = None
     choices: tuple[str, ...] = ()
@@ -135,6 +136,11 @@ HOME_KEYS: tuple[Key, ...] = (
         meaning="how long one plugin may take to be imported when what was built is tried",
         default=IMPORT_SECONDS,
     ),
+    Key(
+        name="packages",
+        kind="packages",
+        meaning="programs that get a launcher of their own beside the host's, each as the worker protocol has it",
+    ),
     Key(name="network.index-url", kind="place", meaning="the package index to use instead of the default one"),
     Key(name="network.proxy", kind="url", meaning="the proxy for http and https"),
     Key(name="network.certificate", kind="path", meaning="a PEM file of the certificate authorities to trust"),
@@ -216,7 +222,9 @@ def parse_home_config(document: Document) -> HomeConfig:
     """
     found, warnings = _parse(document, HOME_KEYS)
     values: dict[str, Typed | None] = {
-        name: value for name, value in found.items() if value is None or isinstance(value, (bool, str, int, list))
+        name: value
+        for name, value in found.items()
+        if value is None or isinstance(value, (bool, str, int)) or _is_texts(value)
     }
     name, checkout, lazy = values.get("host.name"), values.get("host.checkout"), values.get("install.lazy", True)
     environment = found.get("host.environment")
@@ -263,6 +271,10 @@ def _number(value: object, default: int) -> int:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _is_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
 def _texts(value: object) -> tuple[str, ...]:
@@ -382,6 +394,10 @@ def _find_problems(key: Key, value: object, place: Place) -> Iterator[tuple[Plac
             yield place, f"must be {SCHEMA}, is {describe(value)}; another form needs another version of PM"
     elif key.kind in LISTS:
         yield from _find_list_problems(value, place, LISTS[key.kind])
+    elif key.kind == "packages":
+        # What is in it is judged when they are installed (ops.configured_packages): a fault stops nothing else.
+        if value is not None and not isinstance(value, list):
+            yield place, f"must be a list of packages, is {describe(value)}"
     elif key.kind == "variables":
         yield from _find_variable_problems(value, place)
     elif value is not None:

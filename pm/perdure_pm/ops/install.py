@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.ops import configured_packages
 from perdure_pm.ops.arguments import read_duration, read_text, read_texts
 from perdure_pm.ops.consent import read_consent
 from perdure_pm.ops.context import Context, Outcome
@@ -19,7 +20,7 @@ from perdure_pm.ops.wanted import Change
 
 
 def install(context: Context, arguments: Mapping[str, Any]) -> Outcome:
-    """Have what the configuration says selected for the profile.
+    """Have what the configuration says selected for the profile, and the packages that it registers on the PATH.
 
     Args:
         context: the world.
@@ -39,7 +40,9 @@ def install(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         confirm_within=read_duration(arguments, "confirm_within"),
         expected=read_text(arguments, "expected"),
     )
-    return publish(context, change)
+    registered = configured_packages.read_registrations(context)
+    configured_packages.prepare(context, registered)
+    return configured_packages.follow(context, registered, publish(context, change))
 
 
 def _read_checkout(arguments: Mapping[str, Any]) -> str | None:

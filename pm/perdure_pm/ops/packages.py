@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,15 @@ def install_packages(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     unknown = sorted(set(arguments) - SHARED_ARGUMENTS)
     if unknown:
         raise UsageFault(f"package-install takes packages, not {', '.join(unknown)}")
+    return realise_packages(context, expose=True)
+
+
+def realise_packages(context: Context, *, expose: bool) -> Outcome:
+    """Have every registered package that is for this machine in the store, and, with `expose`, on the host's PATH.
+
+    Raises:
+        PerdureError: see `install_packages`; no launcher has changed.
+    """
     layout = context.layout
     with exclusive(context, "package-install"):
         packages, absent = _choose(context)
@@ -116,6 +125,8 @@ def install_packages(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         for package in missing:
             _realise(context, package)
         context.filesystem.flush(layout.packages)
+        if not expose:
+            return Outcome(status="ok", data=data)
         context.reporter.callback("before_publish", data)
         context.reporter.committed()
         # The commit. A crash before a launcher is written leaves the old one, or none; the next call writes the rest.
@@ -123,6 +134,26 @@ def install_packages(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             _expose(context, package)
         context.reporter.callback("published", data)
         return Outcome(status="ok", data=data)
+
+
+def withdraw_packages(context: Context, names: Collection[str]) -> list[str]:
+    """Have no package of these names in the store, and none of their launchers; return those that were there."""
+    layout, filesystem = context.layout, context.filesystem
+    found = sorted(layout.packages.iterdir()) if layout.packages.is_dir() else []
+    gone = []
+    for folder in found:
+        name = _load_name(folder)
+        if name is None or name not in names:
+            continue
+        gone.append(name)
+        inside = f"/{relative_to_home(layout, folder)}/"
+        for launcher in sorted(layout.bin.iterdir()) if layout.bin.is_dir() else ():
+            if inside in _read_launcher(layout, launcher.name.removesuffix(".cmd")):
+                filesystem.remove_tree(launcher)
+        filesystem.make_directories(layout.trash)
+        folder.chmod(0o755)  # a directory gives up its name only to one who may write it
+        filesystem.rename(folder, layout.trash / f"{folder.name}-{os.urandom(6).hex()}")
+    return list(dict.fromkeys(gone))
 
 
 def _choose(context: Context) -> tuple[list[_Package], list[dict[str, Any]]]:

@@ -38,6 +38,7 @@ install.direct-urls       -                default
 install.quarantine        7                default
 install.quarantine-exceptions  -           default
 install.import-limit      30               default
+packages                  -                default
 network.index-url         -                default
 network.proxy             -                default
 network.certificate       -                default
