@@ -40,6 +40,7 @@ from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_comma
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.declared import find_modules, read_commands
 from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.external import find_problem
 from perdure_pm.ops.host import find_release, find_source, make_uv
 from perdure_pm.ops.intent import Intent, load_intent
 from perdure_pm.ops.release import Release, with_extras
@@ -162,6 +163,9 @@ def _check_all(context: Context, word: str, checks: list[_Check]) -> tuple[str |
     if seen.external is not None:
         manifest_check.found += seen.external.warnings
         manifest_check.about = "a program of its own, which is not installed"
+        problem = find_problem(Path(source.path or ""), seen.external, context.environ, context.reporter.heartbeat)
+        found = [] if problem is None else [problem]
+        checks.append(_Check(name="program", about="it is there, and what checks it ends with 0", found=found))
         return source.name, seen.external.version
     build_check = _Check(name="build")
     checks.append(build_check)

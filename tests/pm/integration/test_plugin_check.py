@@ -115,8 +115,13 @@ def test_files_of_another_distribution_are_named(bench: Bench, tmp_path: Path) -
 
 
 def test_a_program_of_its_own_is_not_installed(bench: Bench, tmp_path: Path) -> None:
-    write_files(tmp_path / "bridge", {"plugin.yaml": "name: bridge\nruntime: external\nexternal: {command: [sh]}\n"})
-    assert list(check(bench, tmp_path / "bridge")) == ["manifest"]
+    text = "name: bridge\nruntime: external\nexternal: {command: [sh], check: [sh, -c, 'exit 3']}\n"
+    write_files(tmp_path / "bridge", {"plugin.yaml": text})
+    checks = check(bench, tmp_path / "bridge")
+    assert {name: entry["found"] for name, entry in checks.items()} == {
+        "manifest": [],
+        "program": ["its check, sh -c 'exit 3', ended with 3"],
+    }
 
 
 def test_a_plugin_that_is_for_other_machines_is_not_started(bench: Bench, tmp_path: Path) -> None:
