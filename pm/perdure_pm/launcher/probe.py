@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 FAILED = 97
+SHOWN_FRAMES = 8
+"""How much of a stack is shown where a process ends without an error: its end."""
 
 
 def probe(request: dict[str, Any]) -> int:
@@ -63,7 +65,7 @@ def probe(request: dict[str, Any]) -> int:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         if code:  # without the head of a traceback: that would tell of a defect, and this may be a usage error
             sys.stderr.write("the exit was asked for by:\n")
-            traceback.print_tb(stop.__traceback__)
+            traceback.print_tb(stop.__traceback__, limit=-SHOWN_FRAMES)
         return code
     return 0
 
@@ -80,7 +82,7 @@ def _exit_loudly(status: int) -> NoReturn:
     """End the process at once, as asked, and show who asked."""
     with contextlib.suppress(Exception):
         sys.stderr.write(f"the process was ended at once with {status} by:\n")
-        traceback.print_stack()
+        traceback.print_stack(limit=-SHOWN_FRAMES)
         sys.stderr.flush()
     _exit(status)
 

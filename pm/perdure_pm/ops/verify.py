@@ -24,7 +24,7 @@ from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import find_modules, read_commands, read_entries
 from perdure_pm.ops.health import choose_checks, choose_main
 from perdure_pm.ops.wanted import Wanted
-from perdure_pm.store.inventory import Inventory, find_added, find_owners, find_time_changes
+from perdure_pm.store.inventory import Inventory, find_added, find_owners, find_site_packages, find_time_changes
 from perdure_pm.store.layout import environment_python, environment_scripts
 
 HEALTH_SECONDS = 120.0
@@ -110,6 +110,7 @@ def _find_culprit(wanted: Wanted, environment: Path, output: str) -> tuple[str, 
     own = set(wanted.installed_names())
     in_place = {source.path: source.name for source in wanted.selection.sources if source.editable and source.path}
     owners = {path: normalise_distribution(name.partition("-")[0]) for path, name in find_owners(environment).items()}
+    site = find_site_packages(environment)
     found = []
     for match in _FRAME.finditer(output):
         path = Path(match["file"] or match["said"])
@@ -117,7 +118,8 @@ def _find_culprit(wanted: Wanted, environment: Path, output: str) -> tuple[str, 
         if not name and path.is_relative_to(environment):
             name = owners.get(path.relative_to(environment).as_posix(), "")
         if name in own:
-            found.append((name, f"{path}:{match['line'] or match['at']}"))
+            shown = path.relative_to(site) if path.is_relative_to(site) else path
+            found.append((name, f"{shown}:{match['line'] or match['at']}"))
     # A crash and a time limit show what ran last first, an exception last.
     return (found[0] if "most recent call first" in output else found[-1]) if found else ("", "")
 

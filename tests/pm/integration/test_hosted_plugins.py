@@ -111,7 +111,7 @@ def test_a_plugin_that_ends_its_host_when_it_is_called_is_named(
     init(there, "caller")
     there.call("install")
     before = there.current.identity
-    said = r"caller ended with -?\d+, in the code of bad \(.*bad/__init__.py:[23]\)"
+    said = r"caller ended with -?\d+, in the code of bad \(bad/__init__.py:[23]\)"
     with pytest.raises(HealthCheckFailed, match=said) as hit:
         there.add("calm", "bad")
     assert hit.value.hint == "leave out bad, or have another version of it"
