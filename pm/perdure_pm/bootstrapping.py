@@ -1,7 +1,7 @@
 """What bootstrap.py does: PM's runtime from nothing, then the app, the tests, or what a launcher could not start.
 
-Owns: the verbs up, test, lint, pm and rescue, their options, and how they speak. Does not own: building (ops.runtime),
-installing (the worker), the checks themselves (.ci/lint.py).
+Owns: the verbs up, test, lint, runtime, pm and rescue, and their options. Does not own: building (ops.runtime_build),
+how they speak (adapters.plain_reporter), installing (the worker), the checks themselves (.ci/lint.py).
 
 Standard library only, Python 3.9: nothing of PM is installed yet.
 """
@@ -27,6 +27,7 @@ from perdure_pm import __version__
 from perdure_pm.adapters import streams
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.adapters.mutex import held
+from perdure_pm.adapters.plain_reporter import PlainReporter, write_answer
 from perdure_pm.adapters.processes import Completed, boot_id, call, keep_owner_bits, process_start, replace_process, run
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model import settings
@@ -41,8 +42,11 @@ from perdure_pm.model.errors import (
     UsageFault,
 )
 from perdure_pm.model.network import Network
-from perdure_pm.ops import runtime as runtimes
 from perdure_pm.ops import test_environments
+from perdure_pm.ops.interpreters import choose_interpreter
+from perdure_pm.ops.runtime import Runtime, find_earlier_runtime, is_current, load_runtime, select_runtime
+from perdure_pm.ops.runtime_build import build_runtime, find_built_runtime, find_usable_runtime
+from perdure_pm.ops.tool_uv import ensure_uv
 from perdure_pm.store import receipts
 from perdure_pm.store.home import check_home, resolve_home
 from perdure_pm.store.layout import Layout, default_home
@@ -51,52 +55,16 @@ from perdure_pm.store.policy import lazy_allowed
 _DESCRIPTION = "PM's runtime from nothing, then the app, the tests, or what a launcher could not start."
 INSTALL_SECONDS = 3600.0
 TEST_SECONDS = 4 * 3600.0
-EXPLICIT = (("install",), ("repair",), ("upgrade",), ("self", "rebuild"), ("plugin", "add"), ("plugin", "update"))
+EXPLICIT = (
+    *(("install",), ("repair",), ("upgrade",), ("self", "rebuild"), ("self", "update"), ("python", "install")),
+    *(("plugin", "add"), ("plugin", "update")),
+)
 """The verbs by which a person asks for an install in so many words; what a launcher needs for any other is lazy."""
 COUNTS = ("passed", "failed", "errors", "skipped")
 
 
 class Terminated(BaseException):
     """SIGTERM arrived; a BaseException, so that children are ended on the way out."""
-
-
-class BootstrapReporter:
-    """Tells of progress on standard error: lines for people, or events for programs."""
-
-    def __init__(self, *, events: bool) -> None:
-        self._events = events
-        self._last = ""
-        self._drawn = False
-        self._terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-
-    def progress(self, stage: str, message: str, *, done: int | None = None, total: int | None = None) -> None:
-        """Write a new message, and on a terminal how far it is."""
-        if self._events:
-            frame = {"event": "progress", "stage": stage, "message": message, "done": done, "total": total}
-            streams.write_talk(json.dumps(frame))
-            return
-        if message != self._last:
-            self.end()
-            streams.write_talk(message)
-            self._last = message
-        if self._terminal and done is not None and total:
-            streams.write_talk(f"\r  {min(100, done * 100 // total)} %", end="")
-            self._drawn = True
-
-    def end(self) -> None:
-        """Leave a drawn percentage behind."""
-        if self._drawn:
-            streams.write_talk("\r\x1b[K", end="")
-            self._drawn = False
-
-    def callback(self, name: str, payload: dict[str, Any]) -> None:
-        """Nobody registered one."""
-
-    def heartbeat(self) -> None:
-        """Nobody waits for one."""
-
-    def committed(self) -> None:
-        """Nobody cancels but by a signal."""
 
 
 class Bootstrap:
@@ -118,7 +86,7 @@ class Bootstrap:
         self.values = values
         self.source = Path(__file__).resolve().parent.parent.parent
         self.filesystem = LocalFilesystem()
-        self.reporter = BootstrapReporter(events=values["events"] is True)
+        self.reporter = PlainReporter(events=values["events"] is True)
 
     # verbs
 
@@ -132,7 +100,7 @@ class Bootstrap:
             )
         check_home(self.layout)
         installed = self._install_app()
-        if installed.returncode != 0 and not runtimes.is_current(self.layout):
+        if installed.returncode != 0 and not is_current(self.layout):
             installed = self._install_app()  # an uninstall that it waited for took PM's runtime away under it
         try:
             answer = json.loads(installed.stdout)
@@ -204,11 +172,22 @@ class Bootstrap:
         check_home(self.layout)
         self._hand_over(self._ensure_runtime(), self.options.arguments)
 
+    def runtime(self) -> int:
+        """Have a runtime of these sources built and sealed beside the selected one; `self update` selects it."""
+        check_home(self.layout)
+        with held(self.layout, "build of a runtime", wait=self.wait, on_wait=self._tell_wait):
+            built = self._build_runtime()
+        data = {"runtime": built.identity, "version": built.version, "python": built.record["inputs"]["python"]}
+        return self._finish(0, data, [], f"PM {built.version} is built as {built.identity}\n")
+
     def rescue(self) -> NoReturn:
-        """Rebuild PM's runtime for a launcher that cannot start it, then do what was asked."""
+        """Have a runtime that runs for a launcher that cannot start PM's, then do what was asked."""
         check_home(self.layout)
         arguments = list(self.options.arguments)
         words = tuple(arguments[place] for place in _places(arguments))
+        if words[:2] == ("self", "rollback") and (earlier := find_earlier_runtime(self.layout)) is not None:
+            self._hand_over(earlier, arguments)  # what goes back needs nothing of what is broken
+        refusal = None
         explicit = any(words[: len(verb)] == verb for verb in EXPLICIT)
         if not explicit and not lazy_allowed(self.layout, os.environ, no_lazy=self.no_lazy):
             refusal = LazyInstallRefused(
@@ -216,14 +195,8 @@ class Bootstrap:
                 hint=f'"{self.layout.bin / "perdure-pm"}" self rebuild',
                 context={"home": str(self.layout.home)},
             )
-            self._leave_receipt(refusal)
-            raise refusal
         with held(self.layout, "rescue", wait=self.wait, on_wait=self._tell_wait):
-            # Another process may have rebuilt it meanwhile; bytes are looked at, for sizes were no reason to come here.
-            runtime = (
-                runtimes.find_usable_runtime(self.layout, source=self.source, python=self.python, thorough=True)
-                or self._build_runtime()
-            )
+            runtime = self._mend_runtime(refusal)
         self._hand_over(runtime, arguments)
 
     # steps
@@ -234,17 +207,53 @@ class Bootstrap:
         command: list[str | Path] = [runtime.python, "-I", runtime.entry]
         return self._run([*command, "install", "--checkout", self.source, "--json"], INSTALL_SECONDS)
 
-    def _ensure_runtime(self) -> runtimes.Runtime:
-        found = runtimes.find_usable_runtime(self.layout, source=self.source, python=self.python)
+    def _ensure_runtime(self) -> Runtime:
+        found = find_usable_runtime(self.layout, source=self.source, python=self.python)
         if found is not None:
             return found
         with held(self.layout, "bootstrap", wait=self.wait, on_wait=self._tell_wait):
-            found = runtimes.find_usable_runtime(self.layout, source=self.source, python=self.python)
-            return found or self._build_runtime()
+            found = find_usable_runtime(self.layout, source=self.source, python=self.python)
+            return found or self._select(self._build_runtime())
 
-    def _build_runtime(self) -> runtimes.Runtime:
+    def _mend_runtime(self, refusal: PerdureError | None) -> Runtime:
+        """Return the selected runtime, rebuilt from this seed where it must be, else the one before it, selected.
+
+        Raises:
+            PerdureError: `refusal`, or why it cannot be rebuilt; and there is no other that could run.
+        """
+        damaged = load_runtime(self.layout)
         try:
-            return runtimes.build_runtime(
+            # Another process may have rebuilt it meanwhile; bytes are looked at, for sizes were no reason to come here.
+            found = find_usable_runtime(self.layout, source=self.source, python=self.python, thorough=True)
+            if found is not None:
+                return found
+            if refusal is not None:
+                raise refusal
+            return self._select(self._build_runtime())
+        except PerdureError as fault:
+            earlier = find_earlier_runtime(self.layout)
+            data = {"from": damaged and damaged.identity, "runtime": earlier and earlier.identity}
+            if earlier is not None or fault is refusal:
+                self._leave_receipt(fault, data)
+            if earlier is None:
+                raise
+            streams.write_talk(
+                f"PM's runtime cannot be rebuilt: {fault.summary}\n"
+                f"the one before it, PM {earlier.version} of {earlier.record.get('created')}, runs from now on"
+            )
+            return self._select(earlier)
+
+    def _select(self, runtime: Runtime) -> Runtime:
+        select_runtime(self.layout, self.filesystem, runtime)
+        return runtime
+
+    def _build_runtime(self) -> Runtime:
+        """Return a sealed runtime of these sources: one that is there already, or a new one."""
+        found = find_built_runtime(self.layout, source=self.source, python=self.python)
+        if found is not None:
+            return found
+        try:
+            return build_runtime(
                 self.layout,
                 self.filesystem,
                 self.reporter,
@@ -258,7 +267,7 @@ class Bootstrap:
 
     def _uv_path(self) -> Path:
         lock = self.source / "pm" / "uv.lock"
-        return runtimes.ensure_uv(self.layout, self.filesystem, self.reporter, lock=lock, network=self.network)
+        return ensure_uv(self.layout, self.filesystem, self.reporter, lock=lock, network=self.network)
 
     def _test_pythons(self) -> dict[str, Path]:
         """Have the test environments, and return their interpreters by name."""
@@ -266,7 +275,7 @@ class Bootstrap:
         checkout = self._require_checkout()
         with held(self.layout, "test", wait=self.wait, on_wait=self._tell_wait):
             uv = Uv(self._uv_path(), self.layout, self.network, os.environ)
-            interpreter = runtimes.choose_interpreter(self.layout, uv, self.reporter, os.environ, self.python)
+            interpreter = choose_interpreter(self.layout, self.filesystem, uv, self.reporter, os.environ, self.python)
             found = {}
             for wanted in test_environments.TEST_ENVIRONMENTS:
                 inputs = test_environments.test_environment_inputs(wanted, checkout, interpreter)
@@ -311,27 +320,26 @@ class Bootstrap:
         """Run a command that speaks for itself, and return its exit code."""
         return call(command, {**self._environment(), "PERDURE_TEST_UV": str(self._uv_path())}, directory)
 
-    def _hand_over(self, runtime: runtimes.Runtime, arguments: Sequence[str]) -> NoReturn:
+    def _hand_over(self, runtime: Runtime, arguments: Sequence[str]) -> NoReturn:
         environment = {**self._environment(), "PERDURE_RESCUED": "1"}
         replace_process([str(runtime.python), "-I", str(runtime.entry), *arguments], environment)
 
     def _tell_wait(self, holder: str) -> None:
         self.reporter.progress("mutex", f"waiting for another operation: {holder}")
 
-    def _leave_receipt(self, error: PerdureError) -> None:
-        """Leave the one receipt of a refusal."""
+    def _leave_receipt(self, error: PerdureError, data: dict[str, Any]) -> None:
+        """Leave the one receipt of a rescue that could not be."""
         now = datetime.now(timezone.utc)
         writer = receipts.Writer(os.getpid(), boot_id(), process_start(os.getpid()))
         receipt = receipts.open_receipt(
             self.filesystem, self.layout, operation="rescue", correlation=os.urandom(16).hex(), writer=writer, now=now
         )
-        receipts.finish(
-            self.filesystem, self.layout, receipt, status="refused", data={}, error=error.to_json(), now=now
-        )
+        status = "refused" if error.exit_code == EXIT_REFUSED else "failed"
+        receipts.finish(self.filesystem, self.layout, receipt, status=status, data=data, error=error.to_json(), now=now)
 
     def _finish(self, exit_code: int, data: dict[str, Any], errors: list[dict[str, Any]], text: str = "") -> int:
         status = "ok" if exit_code == 0 else "refused" if exit_code == EXIT_REFUSED else "failed"
-        return _write_answer(self.options.verb, status, exit_code, data, errors, as_json=self.json, text=text)
+        return write_answer(self.options.verb, status, exit_code, data, errors, as_json=self.json, text=text)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -357,21 +365,22 @@ def main(arguments: Sequence[str]) -> int:
             "test": bootstrap.test,
             "lint": bootstrap.lint,
             "pm": bootstrap.pm,
+            "runtime": bootstrap.runtime,
             "rescue": bootstrap.rescue,
         }
         return verbs[verb]()
     except PerdureError as error:
         status = "refused" if error.exit_code == EXIT_REFUSED else "failed"
-        return _write_answer(verb, status, error.exit_code, {}, [error.to_json()], as_json=as_json)
+        return write_answer(verb, status, error.exit_code, {}, [error.to_json()], as_json=as_json)
     except (KeyboardInterrupt, Terminated) as stop:
         exit_code = EXIT_INTERRUPTED if isinstance(stop, KeyboardInterrupt) else EXIT_TERMINATED
         name = "interrupted" if isinstance(stop, KeyboardInterrupt) else "terminated"
         fault = PerdureError(f"{name}; what was selected is unchanged", hint="run the same command again")
-        return _write_answer(verb, "failed", exit_code, {}, [{**fault.to_json(), "code": name}], as_json=as_json)
+        return write_answer(verb, "failed", exit_code, {}, [{**fault.to_json(), "code": name}], as_json=as_json)
     except Exception as error:  # noqa: BLE001 - the one catch-all of this entry point
         streams.write_talk(traceback.format_exc(), end="")
         fault = PerdureError(f"internal error: {type(error).__name__}: {error}")
-        return _write_answer(verb, "failed", EXIT_INTERNAL, {}, [fault.to_json()], as_json=as_json)
+        return write_answer(verb, "failed", EXIT_INTERNAL, {}, [fault.to_json()], as_json=as_json)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -415,6 +424,7 @@ def _parser() -> argparse.ArgumentParser:
     test.add_argument("pytest_arguments", nargs="*", metavar="-- ARGS", help="further arguments for pytest")
     lint = verbs.add_parser("lint", help="run every check that needs no test", parents=[shared], allow_abbrev=False)
     lint.add_argument("--fix", action="store_true", help="mend what the formatter and the linter can mend")
+    verbs.add_parser("runtime", help="build PM's runtime and select nothing", parents=[shared], allow_abbrev=False)
     for name, text in (("pm", "run perdure-pm from here"), ("rescue", "what a launcher calls when PM cannot start")):
         verbs.add_parser(name, help=text, allow_abbrev=False, add_help=False)
     return parser
@@ -466,34 +476,6 @@ def _read_counts(report: Path) -> dict[str, int]:
     failed, errors, skipped = (found.get(name, 0) for name in ("failures", "errors", "skipped"))
     passed = found.get("tests", 0) - failed - errors - skipped
     return {"passed": passed, "failed": failed, "errors": errors, "skipped": skipped}
-
-
-def _write_answer(
-    verb: str,
-    status: str,
-    exit_code: int,
-    data: dict[str, Any],
-    errors: list[dict[str, Any]],
-    *,
-    as_json: bool,
-    text: str = "",
-) -> int:
-    """Write an answer, for programs or as `text` for people, and return the exit code."""
-    if as_json:
-        answer = {
-            "schema": 1,
-            "command": verb,
-            "status": status,
-            "exit_code": exit_code,
-            "data": data,
-            "errors": errors,
-        }
-        return streams.write_data(json.dumps(answer), exit_code)
-    for error in errors:
-        streams.write_talk(f"error: {error['summary']}\n  state: {error['state']}")
-        if error["hint"]:
-            streams.write_talk(f"  try: {error['hint']}")
-    return streams.write_data(text, exit_code)
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:

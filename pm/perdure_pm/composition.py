@@ -67,7 +67,12 @@ OPERATIONS: dict[str, Operation] = {
     "trial-judge": Operation("trial:judge_start", mutating=True),
     "upgrade": Operation("install:upgrade", mutating=True),
     "wheelhouse-build": Operation("wheelhouse:build_wheelhouse", mutating=True),
-    "self-rebuild": Operation("self_rebuild:rebuild_self", mutating=True),
+    "self-rebuild": Operation("own_runtime:rebuild_self", mutating=True),
+    "self-rollback": Operation("own_runtime:rollback_self", mutating=True),
+    "self-settle": Operation("own_runtime:settle_self", mutating=False),
+    "self-update": Operation("own_runtime:update_self", mutating=True),
+    "python-install": Operation("interpreter_verbs:install_interpreter", mutating=True),
+    "python-uninstall": Operation("interpreter_verbs:uninstall_interpreter", mutating=True, frees=True),
 }
 
 
@@ -104,8 +109,10 @@ def make_context(layout: Layout, request: Request, reporter: ports.Reporter) -> 
     flags = request.arguments.get("settings", {})
     if not isinstance(flags, Mapping):
         raise UsageFault("the settings of a request must be an object")
+    host_python = None
     try:
-        config = load_home_config(layout).values
+        loaded = load_home_config(layout)
+        config, host_python = loaded.values, loaded.host_python
     except ConfigInvalid:
         config = {}  # the operations that need it say every fault; `self rebuild` must work all the same
     values = resolve(SETTINGS, flags, os.environ, config, config_directory=layout.home)
@@ -120,12 +127,18 @@ def make_context(layout: Layout, request: Request, reporter: ports.Reporter) -> 
         profile=str(values["profile"]),
         correlation=request.correlation,
         python=None if values["python"] is None else str(values["python"]),
+        host_python=_from_home(layout, host_python),
         packages=parse_registrations(list(request.packages), reserved=_host_commands(layout, str(values["profile"]))),
         lazy=request.arguments.get("lazy") is True,
         lazy_allowed=lazy_allowed(layout, os.environ, no_lazy=no_lazy),
         wait=values["no-wait"] is not True,
         dry_run=values["dry-run"] is True,
     )
+
+
+def _from_home(layout: Layout, python: str | None) -> str | None:
+    """Return what config.yaml names as an interpreter; a path that is relative counts from the home."""
+    return str(layout.home / python) if python is not None and os.path.dirname(python) else python
 
 
 def _host_commands(layout: Layout, profile: str) -> list[str]:

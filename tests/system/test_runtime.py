@@ -384,7 +384,8 @@ def test_self_rebuild_gives_a_fresh_runtime_beside_the_old_one(without_checkout:
 @pytest.mark.proves("runtime-beside")
 def test_a_currency_probe_makes_nothing(installed: Installation, new_home: Path) -> None:
     """Case 15: looking at a home that does not exist makes no directory."""
-    from perdure_pm.ops.runtime import find_usable_runtime, is_current
+    from perdure_pm.ops.runtime import is_current
+    from perdure_pm.ops.runtime_build import find_usable_runtime
     from perdure_pm.store.layout import Layout
 
     assert not is_current(Layout(new_home))

@@ -10,10 +10,12 @@ Standard library only, Python 3.9.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from perdure_pm.adapters.processes import Completed, run
 from perdure_pm.adapters.uv_failures import sort_failure
@@ -60,6 +62,12 @@ class Uv:
         self._on_line = on_line
         self._on_tick = on_tick
         self._settings: Path | None = None
+
+    def with_network(self, network: Network) -> Uv:
+        """Return the same uv that reaches the network another way."""
+        other = Uv(self.binary, self._layout, network, self._environ, on_line=self._on_line, on_tick=self._on_tick)
+        other._settings = self._settings
+        return other
 
     def with_settings(self, settings: Path) -> Uv:
         """Return the same uv that reads one settings file of PM's (a uv.toml), and still no other."""
@@ -163,9 +171,16 @@ class Uv:
                 return
         self._uv([*arguments, *self._index_arguments(), "--requirements", requirements], "installing packages")
 
-    def install_interpreter(self, request: str) -> Path:
-        """Return the interpreter for `request` (``3.13``), installed below the home and nowhere else."""
+    def install_interpreter(self, request: str, *, instead: bool = False) -> Path:
+        """Return the interpreter for `request` (``3.13``), installed below the home and nowhere else.
+
+        With `instead`, one that is there already is installed again.
+
+        Raises:
+            InterpreterMissing: there is no such download, or it does not land where it should.
+        """
         arguments: list[str | Path] = ["python", "install", "--no-bin", "--compile-bytecode"]
+        arguments += ["--reinstall"] if instead else []
         arguments += ["--install-dir", self._layout.interpreters]
         if self.network.python_downloads is not None:
             arguments += ["--python-downloads-json-url", self.network.python_downloads]
@@ -182,6 +197,18 @@ class Uv:
                 hint="name an installed Python of at least 3.11 with --python PATH",
             )
         return path
+
+    def list_downloads(self) -> list[dict[str, Any]]:
+        """Return what `install_interpreter` could bring in, the newest patch of each version: its version and key."""
+        arguments: list[str | Path] = ["python", "list", "--only-downloads", "--output-format", "json"]
+        if self.network.python_downloads is not None:
+            arguments += ["--python-downloads-json-url", self.network.python_downloads]
+        listed = json.loads(self._uv(arguments, "reading the list of interpreters").stdout)
+        return [
+            {"version": str(entry["version"]), "key": str(entry["key"])}
+            for entry in listed
+            if entry.get("implementation") == "cpython" and entry.get("variant") == "default"
+        ]
 
     def forget(self, distributions: Sequence[str]) -> None:
         """Have nothing of the distributions left in the cache: what lies there was found to be wrong."""
@@ -270,7 +297,7 @@ class Uv:
             "never",
             "--no-python-downloads",
         ]
-        if arguments[:2] == ["python", "install"]:
+        if arguments[0] == "python" and arguments[1] != "find":
             shared.remove("--no-python-downloads")
         self._layout.scratch.mkdir(parents=True, exist_ok=True)
         try:

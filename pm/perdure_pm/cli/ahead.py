@@ -29,8 +29,13 @@ OPERATIONS: dict[tuple[str, ...], str] = {
     ("plugin", "enable"): "plugin-enable",
     ("plugin", "remove"): "plugin-remove",
     ("plugin", "update"): "plugin-update",
+    ("python", "install"): "python-install",
+    ("python", "uninstall"): "python-uninstall",
     ("repair",): "repair",
     ("rollback",): "rollback",
+    ("self", "rebuild"): "self-rebuild",
+    ("self", "rollback"): "self-rollback",
+    ("self", "update"): "self-update",
     ("upgrade",): "upgrade",
     ("wheelhouse", "build"): "wheelhouse-build",
 }

@@ -60,6 +60,7 @@ VERBS: dict[str, str] = {
     "config": "configuration:config",
     "receipts": "looking:receipts",
     "self": "own:own",
+    "python": "interpreters:python",
     "path": "environment:path",
     "uninstall": "uninstall:uninstall",
     "wheelhouse": "carrying:wheelhouse",

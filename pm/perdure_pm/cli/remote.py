@@ -23,7 +23,7 @@ from perdure_pm.cli.render import Answer, true_hint
 from perdure_pm.cli.session import Session, own_home
 from perdure_pm.client import Cancellation, Client, Result
 from perdure_pm.model.errors import BuildRefused, ConsentMissing, PerdureError
-from perdure_pm.store.layout import Layout
+from perdure_pm.store.layout import Layout, environment_python
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -55,6 +55,17 @@ def call(
                 raise
             value = ",".join(_ask(session, refused, "allow"))
             _run(session, layout, "config-set", {"key": refused.context["setting"], "value": value})
+
+
+def settle(session: Session, runtime: str) -> None:
+    """Have the launchers be what a runtime that was just selected writes, where its version knows such a request.
+
+    Asked of that runtime itself: what stands in its launchers is its own business.
+    """
+    layout = session.layout
+    python = environment_python(layout.runtime(runtime) / "venv")
+    with contextlib.suppress(PerdureError):
+        Client(layout, lambda: python, environ=session.environ).call("self-settle", {"settings": {}})
 
 
 def _ask(session: Session, error: PerdureError, what: str) -> list[str]:
@@ -99,7 +110,7 @@ def _require_own_home(session: Session, layout: Layout) -> None:
     own = own_home(sys.prefix)
     if own is None or own.resolve() == layout.home:
         return
-    from perdure_pm.ops.runtime import seed_source  # the builder's half of PM, for the rare case alone
+    from perdure_pm.ops.seed import seed_source  # the builder's half of PM, for the rare case alone
 
     bootstrap = seed_source(Layout(own)) / "pm" / "bootstrap.py"
     python = getattr(sys, "_base_executable", None) or sys.executable

@@ -92,6 +92,11 @@ HOME_KEYS: tuple[Key, ...] = (
         default=STAYS_SECONDS,
     ),
     Key(name="host.environment", kind="variables", meaning="variables that the host's launchers set"),
+    Key(
+        name="host.python",
+        kind="text",
+        meaning="the interpreter that generations are built on: a version, which PM keeps in the home, or a path",
+    ),
     Key(name="host.checkout", kind="path", meaning="the source tree that the host is built from"),
     Key(
         name="install.lazy",
@@ -181,6 +186,7 @@ class HomeConfig:
     """The arguments of what must keep running; None where nothing must."""
     host_stays: int = STAYS_SECONDS
     """Seconds."""
+    host_python: str | None = None
     host_environment: Mapping[str, str] = field(default_factory=dict)
     lazy: bool = True
     build_with_host: tuple[str, ...] = ()
@@ -240,6 +246,7 @@ def parse_home_config(document: Document) -> HomeConfig:
         host_health=_text(found.get("host.health")),
         host_serve=_text(found.get("host.serve")),
         host_stays=_number(found.get("host.stays"), STAYS_SECONDS),
+        host_python=_text(found.get("host.python")),
         host_environment=dict(environment) if isinstance(environment, dict) else {},
         lazy=lazy is True,
         build_with_host=_names(found.get("install.build-with-host")),

@@ -309,6 +309,19 @@ def network_of(values: Mapping[str, Value]) -> Network:
     )
 
 
+def network_variables(network: Network) -> dict[str, str]:
+    """Return the variables from which `resolve` and `network_of` make `network` again."""
+    values = {
+        "index-url": network.index_url,
+        "proxy": network.proxy,
+        "certificate": network.certificate,
+        "wheelhouse": network.wheelhouse,
+        "python-downloads": network.python_downloads,
+        "offline": "1" if network.offline else None,
+    }
+    return {setting.variable: str(values[setting.name]) for setting in SETTINGS if values.get(setting.name) is not None}
+
+
 def _made_absolute(value: str, kind: str, directory: Path | None) -> str:
     is_path = kind == PATH or (kind == PLACE and "://" not in value) or (kind == INTERPRETER and os.path.dirname(value))
     return os.path.abspath(os.path.join(directory or "", os.path.expanduser(value))) if is_path else value

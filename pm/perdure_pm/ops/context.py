@@ -34,6 +34,8 @@ class Context:
     """The caller's id for what this is part of; receipts carry it."""
     python: str | None = None
     """The interpreter that was asked for: a path, a command's name or a version."""
+    host_python: str | None = None
+    """The same as config.yaml has it (`host.python`), for generations alone."""
     packages: tuple[Registration, ...] = ()
     lazy: bool = False
     """Whether no person asked for this in so many words."""

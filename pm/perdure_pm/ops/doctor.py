@@ -19,8 +19,10 @@ from perdure_pm.model.identity import DEFAULT_PROFILE
 from perdure_pm.ops.editables import find_gone, say_gone
 from perdure_pm.ops.external import find_problem, read_programs
 from perdure_pm.ops.launchers import find_launcher_faults
-from perdure_pm.ops.runtime import find_runtime_problem, find_seed_problem, find_uv_problem, load_runtime
+from perdure_pm.ops.runtime import find_runtime_problem, load_runtime
+from perdure_pm.ops.seed import find_seed_problem
 from perdure_pm.ops.soundness import find_all_damage
+from perdure_pm.ops.tool_uv import find_uv_problem
 from perdure_pm.store import receipts
 from perdure_pm.store.config import load_file
 from perdure_pm.store.generations import (

@@ -19,8 +19,9 @@ from perdure_pm.ops.carried import require_wheelhouse
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.host_lock import HostSpec, find_locked, lock_host
 from perdure_pm.ops.release import Release, digest_checkout, ensure_release, load_release
-from perdure_pm.ops.runtime import ensure_uv, seed_source
 from perdure_pm.ops.screening import make_screen
+from perdure_pm.ops.seed import seed_source
+from perdure_pm.ops.tool_uv import ensure_uv
 from perdure_pm.store.generations import Generation, current_generation
 from perdure_pm.store.layout import Layout
 

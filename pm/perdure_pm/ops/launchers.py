@@ -24,9 +24,9 @@ from perdure_pm.store.layout import Layout, relative_to_home
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
-def write_pm_launcher(filesystem: ports.Filesystem, layout: Layout) -> None:
-    """Have `bin/perdure-pm`."""
-    _write(filesystem, layout, "perdure-pm", _template("pm"))
+def write_pm_launcher(filesystem: ports.Filesystem, layout: Layout, templates: Path | None = None) -> None:
+    """Have `bin/perdure-pm`, from the templates of another version of PM where they are named."""
+    _write(filesystem, layout, "perdure-pm", _template("pm", templates))
 
 
 def write_host_launchers(
@@ -161,9 +161,9 @@ def _place(layout: Layout, name: str) -> Path:
     return layout.bin / (name + (".cmd" if sys.platform == "win32" else ""))
 
 
-def _template(kind: str) -> str:
+def _template(kind: str, templates: Path | None = None) -> str:
     """Return a launcher's text; every shell launcher begins by finding its home."""
-    folder = Path(__file__).resolve().parent.parent / "launcher"
+    folder = templates or Path(__file__).resolve().parent.parent / "launcher"
     if sys.platform == "win32":
         return (folder / f"{kind}.cmd").read_text(encoding="utf-8").replace("\n", "\r\n")
     # What finds the generation is the same for everything that starts from one.

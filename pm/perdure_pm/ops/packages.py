@@ -33,8 +33,10 @@ from perdure_pm.model.registration import (
 from perdure_pm.ops.build import build_tool_environment
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
+from perdure_pm.ops.interpreters import choose_interpreter
 from perdure_pm.ops.launchers import write_command_launcher
-from perdure_pm.ops.runtime import choose_interpreter, ensure_uv, seed_source
+from perdure_pm.ops.seed import seed_source
+from perdure_pm.ops.tool_uv import ensure_uv
 from perdure_pm.store.layout import Layout, environment_scripts, relative_to_home
 
 SCHEMA = 1
@@ -252,7 +254,7 @@ def _realise(context: Context, package: _Package) -> None:
             _fetch_archive(context, package, package.artefact, building)
         else:
             uv = _make_uv(context)
-            python = choose_interpreter(layout, uv, context.reporter, context.environ, context.python).path
+            python = choose_interpreter(layout, filesystem, uv, context.reporter, context.environ, context.python).path
             context.reporter.progress("packages", f"building {registration.name} {registration.version}")
             build_tool_environment(
                 uv,

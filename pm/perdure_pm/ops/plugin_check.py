@@ -35,6 +35,7 @@ from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.manifest import Manifest
 from perdure_pm.model.requirement import parse_source, requirement_name
 from perdure_pm.ops.arguments import read_text
+from perdure_pm.ops.base_interpreter import ensure_base, find_base
 from perdure_pm.ops.build import Wheel, bare_environment
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_commands
 from perdure_pm.ops.context import Context, Outcome
@@ -45,7 +46,6 @@ from perdure_pm.ops.host import find_release, find_source, make_uv
 from perdure_pm.ops.intent import Intent, load_intent
 from perdure_pm.ops.release import Release, with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
-from perdure_pm.ops.runtime import choose_interpreter
 from perdure_pm.ops.screening import make_screen
 from perdure_pm.ops.selection import parse_selection
 from perdure_pm.ops.snapshots import Snapshot, ensure_snapshot, look
@@ -53,7 +53,7 @@ from perdure_pm.ops.sources import find_source_misfits
 from perdure_pm.ops.trials import Ground, is_unsolvable, said_by_uv
 from perdure_pm.ops.typed_sources import find_entry
 from perdure_pm.ops.verify import verify
-from perdure_pm.ops.wanted import Wanted, find_base
+from perdure_pm.ops.wanted import Wanted
 from perdure_pm.store.generations import Generation, current_generation, next_number
 from perdure_pm.store.inventory import find_owners, find_site_packages, hash_file
 from perdure_pm.store.layout import environment_python
@@ -152,9 +152,7 @@ def _check_all(context: Context, word: str, checks: list[_Check]) -> tuple[str |
             hint="name a directory, a wheel or an sdist: perdure-pm plugin check ./DIRECTORY",
         )
     ground = _find_ground(context)
-    interpreter = find_base(context, ground.current) or choose_interpreter(
-        context.layout, ground.uv, context.reporter, context.environ, context.python
-    )
+    interpreter = ensure_base(context, ground.uv, ground.current)
     try:
         seen = look(context.layout, source, interpreter, {})
     except ManifestInvalid as fault:

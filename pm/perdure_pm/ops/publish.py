@@ -31,6 +31,7 @@ from typing import Any
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import BuildFailed, ConfigChanged, NoSpace
+from perdure_pm.ops.base_interpreter import ensure_base, find_base
 from perdure_pm.ops.builds import name_what_to_allow, with_host_in_builds
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_commands, seal_candidate
 from perdure_pm.ops.consent import require_consent, require_kept
@@ -55,14 +56,13 @@ from perdure_pm.ops.profiles import with_readable_profiles
 from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, tidy
 from perdure_pm.ops.release import with_extras
 from perdure_pm.ops.resolve import Resolution
-from perdure_pm.ops.runtime import choose_interpreter
 from perdure_pm.ops.sitting_out import UnfitFound, refuse_misfit, require_fitting
 from perdure_pm.ops.soundness import ensure_read_only
 from perdure_pm.ops.sources import require_manifests_fit, with_seen, with_snapshots
 from perdure_pm.ops.space import explain_space, require_space
 from perdure_pm.ops.trials import host_versions
 from perdure_pm.ops.verify import verify
-from perdure_pm.ops.wanted import Before, Change, Wanted, answers, find_base, load_before, want
+from perdure_pm.ops.wanted import Before, Change, Wanted, answers, load_before, want
 from perdure_pm.store import history
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation, current_generation, load_current, next_number
@@ -173,7 +173,7 @@ def _publish_once(context: Context, change: Change, notices: tuple[str, ...]) ->
     require_asked(context)
     require_space(context, current)
     uv = make_uv(context)
-    interpreter = interpreter or choose_interpreter(layout, uv, reporter, context.environ, context.python)
+    interpreter = interpreter or ensure_base(context, uv, current)
     release = with_readable_profiles(
         context, current, release or build_release(context, uv, source, interpreter, intent.home.admission, current)
     )

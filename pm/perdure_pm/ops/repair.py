@@ -34,16 +34,18 @@ from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import build_release, make_uv
 from perdure_pm.ops.host_commands import follow_commands
 from perdure_pm.ops.intent import restore_lost
+from perdure_pm.ops.interpreters import find_interpreter, is_still
 from perdure_pm.ops.launchers import write_pm_launcher
 from perdure_pm.ops.lazy import require_asked
 from perdure_pm.ops.publish import publish
 from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, tidy
 from perdure_pm.ops.release import Release, digest_checkout, load_release
 from perdure_pm.ops.resolve import Resolution
-from perdure_pm.ops.runtime import find_interpreter, find_seed_problem, find_uv_problem, is_still
+from perdure_pm.ops.seed import find_seed_problem
 from perdure_pm.ops.soundness import find_all_damage
 from perdure_pm.ops.sources import want_recorded
 from perdure_pm.ops.space import explain_space, require_space
+from perdure_pm.ops.tool_uv import find_uv_problem
 from perdure_pm.ops.verify import verify
 from perdure_pm.ops.wanted import Change
 from perdure_pm.store.config import load_home_config

@@ -33,7 +33,7 @@ from perdure_pm.model.network import Network
 from perdure_pm.model.offer import Offer, find_newest, is_far_back
 from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.context import Context
-from perdure_pm.ops.runtime import seed_source
+from perdure_pm.ops.seed import seed_source
 
 WAIT_SECONDS = 20.0
 """How long after uv's answer the index's page of a plugin is waited for."""

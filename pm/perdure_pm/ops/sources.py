@@ -20,17 +20,17 @@ from perdure_pm.model.fit import Misfit, Surroundings, find_misfits, find_python
 from perdure_pm.model.manifest import Manifest, manifest_from_json
 from perdure_pm.model.requirement import parse_source, requirement_name
 from perdure_pm.model.source import Source
+from perdure_pm.ops.base_interpreter import ensure_base
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import API_GROUP
 from perdure_pm.ops.external import find_problem
 from perdure_pm.ops.host import make_uv
 from perdure_pm.ops.intent import Intent, load_intent
 from perdure_pm.ops.release import Release
-from perdure_pm.ops.runtime import choose_interpreter
 from perdure_pm.ops.selection import Selection, parse_selection
 from perdure_pm.ops.sitting_out import UnfitFound, circumstances, refuse_misfit
 from perdure_pm.ops.snapshots import Seen, Snapshot, ensure_snapshot, find_recorded, load_snapshot, look
-from perdure_pm.ops.wanted import Wanted, find_base, leave_out
+from perdure_pm.ops.wanted import Wanted, leave_out
 from perdure_pm.ops.wheel_file import read_wheel_entries
 from perdure_pm.store.generations import Generation, current_generation, load_boot
 from perdure_pm.store.layout import Layout
@@ -94,9 +94,7 @@ def refresh_snapshots(context: Context, sources: Sequence[Source]) -> list[str]:
     """
     current = current_generation(context.layout, context.profile)
     uv = make_uv(context)
-    interpreter = find_base(context, current) or choose_interpreter(
-        context.layout, uv, context.reporter, context.environ, context.python
-    )
+    interpreter = ensure_base(context, uv, current)
     copied = []
     for source in sources:
         seen = look(context.layout, source, interpreter, find_recorded(None if current is None else current.record))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, target_name
+from perdure_pm.adapters.interpreter import Interpreter, target_name
 from perdure_pm.model.choice import Choice, SitOut, names_of
 from perdure_pm.model.errors import UsageFault
 from perdure_pm.model.requirement import requirement_name
@@ -22,7 +22,6 @@ from perdure_pm.ops.context import Context
 from perdure_pm.ops.host import require_python
 from perdure_pm.ops.intent import Intent
 from perdure_pm.ops.release import Release, require_extras
-from perdure_pm.ops.runtime import find_interpreter, is_still
 from perdure_pm.ops.selection import Selection, parse_selection
 from perdure_pm.ops.sitting_out import find_sit_outs
 from perdure_pm.ops.snapshots import Seen, Snapshot
@@ -227,16 +226,6 @@ def leave_out(wanted: Wanted, sit_out: SitOut) -> Wanted:
         seen=tuple(seen for seen in wanted.seen if seen.source.name != sit_out.name),
         snapshots=tuple(snapshot for snapshot in wanted.snapshots if snapshot.name != sit_out.name),
     )
-
-
-def find_base(context: Context, current: Generation | None) -> Interpreter | None:
-    """Return the interpreter to build on: the one that was asked for, else the one that runs now, else PM's own.
-
-    The one that runs now stays, so that a change of plugins is not a change of interpreter too.
-    """
-    if context.python is None and current is not None and is_still(current.record["interpreter"]):
-        return interpreter_from_json(current.record["interpreter"])
-    return find_interpreter(context.layout, context.environ, context.python)
 
 
 def answers(context: Context, generation: Generation, wanted: Wanted) -> bool:

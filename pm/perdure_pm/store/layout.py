@@ -102,6 +102,11 @@ class Layout:
         return self.runtimes / identity
 
     @property
+    def incoming(self) -> Path:
+        """What an archive that PM is updated from unpacks to, while it is."""
+        return self.pm / "incoming"
+
+    @property
     def seeds(self) -> Path:
         return self.pm / "seed"
 

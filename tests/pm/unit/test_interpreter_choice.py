@@ -10,9 +10,9 @@ import pytest
 
 from perdure_pm.adapters.interpreter import ask_interpreter, running_interpreter
 from perdure_pm.model.errors import InterpreterMissing
-from perdure_pm.ops import runtime
+from perdure_pm.ops import interpreters
 from perdure_pm.ops.build import bare_environment
-from perdure_pm.ops.runtime import find_interpreter
+from perdure_pm.ops.interpreters import find_interpreter
 from perdure_pm.store.layout import Layout
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
@@ -38,15 +38,15 @@ def test_one_that_uv_shares_is_passed_over(layout: Layout, tmp_path: Path, place
         "home": Path(os.path.expanduser("~")) / ".local" / "share" / "uv" / "python",
     }[place]
     environ = {"XDG_DATA_HOME": str(tmp_path / "data"), "UV_PYTHON_INSTALL_DIR": str(tmp_path / "pythons")}
-    assert runtime._shared(shared / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
-    assert not runtime._shared(layout.interpreters / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
-    assert not runtime._shared(Path("/usr/bin/python3"), environ, layout)
+    assert interpreters._shared(shared / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
+    assert not interpreters._shared(layout.interpreters / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
+    assert not interpreters._shared(Path("/usr/bin/python3"), environ, layout)
 
 
 @pytest.mark.proves("interpreter-shared-left")
 def test_the_homes_own_is_not_shared_wherever_uv_is_told_to_share(layout: Layout) -> None:
     environ = {"UV_PYTHON_INSTALL_DIR": str(layout.home)}
-    assert not runtime._shared(layout.interpreters / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
+    assert not interpreters._shared(layout.interpreters / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
 
 
 @pytest.mark.parametrize("wanted", ["3.13", "3.11.9"])

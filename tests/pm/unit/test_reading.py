@@ -12,7 +12,8 @@ import pytest
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.adapters.mutex import held
 from perdure_pm.model.errors import IntegrityFault, PerdureError
-from perdure_pm.ops.runtime import load_runtime, seed_source
+from perdure_pm.ops.runtime import load_runtime
+from perdure_pm.ops.seed import seed_source
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.history import Selection, append_selection, load_history
 from perdure_pm.store.inventory import hash_file, load_inventory
