@@ -30,6 +30,7 @@ from perdure_pm.adapters.mutex import held
 from perdure_pm.adapters.plain_reporter import PlainReporter, write_answer
 from perdure_pm.adapters.processes import Completed, boot_id, call, keep_owner_bits, process_start, replace_process, run
 from perdure_pm.adapters.uv import Uv
+from perdure_pm.client import settle
 from perdure_pm.model import settings
 from perdure_pm.model.errors import (
     EXIT_INTERNAL,
@@ -196,7 +197,10 @@ class Bootstrap:
                 context={"home": str(self.layout.home)},
             )
         with held(self.layout, "rescue", wait=self.wait, on_wait=self._tell_wait):
+            before = load_runtime(self.layout)
             runtime = self._mend_runtime(refusal)
+        if before is not None and before.record["seed"] != runtime.record["seed"]:
+            settle(self.layout, runtime.identity, self._environment())
         self._hand_over(runtime, arguments)
 
     # steps

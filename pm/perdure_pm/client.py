@@ -33,7 +33,7 @@ from perdure_pm.model.errors import (
     RegistrationInvalid,
     WorkerTransportFault,
 )
-from perdure_pm.store.layout import Layout
+from perdure_pm.store.layout import Layout, environment_python
 
 STDERR_BYTES = 4000
 """How much of the end of stderr a transport fault quotes."""
@@ -113,7 +113,7 @@ class Client:
 
         Args:
             layout: the home.
-            acquire: returns the Python of a runtime that can serve (ops.runtime); called once for each call.
+            acquire: returns the Python of a runtime that can serve (ops.runtime_build); called once for each call.
             environ: the environment to choose the worker's variables from; this process's by default.
             entry: how that Python starts the worker.
             operations: the operations that the worker knows.
@@ -464,3 +464,13 @@ def _refuse_cancelled(cancellation: Cancellation) -> None:
 
 def _print_log(line: str) -> None:
     sys.stderr.write(line + "\n")
+
+
+def settle(layout: Layout, runtime: str, environ: Mapping[str, str]) -> None:
+    """Have the launchers be what a runtime that was just selected writes, where its version knows such a request.
+
+    Asked of that runtime itself: what stands in its launchers is its own business.
+    """
+    python = environment_python(layout.runtime(runtime) / "venv")
+    with contextlib.suppress(PerdureError):
+        Client(layout, lambda: python, environ=environ).call("self-settle", {"settings": {}})

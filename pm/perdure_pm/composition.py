@@ -69,7 +69,7 @@ OPERATIONS: dict[str, Operation] = {
     "wheelhouse-build": Operation("wheelhouse:build_wheelhouse", mutating=True),
     "self-rebuild": Operation("own_runtime:rebuild_self", mutating=True),
     "self-rollback": Operation("own_runtime:rollback_self", mutating=True),
-    "self-settle": Operation("own_runtime:settle_self", mutating=False),
+    "self-settle": Operation("own_runtime:settle_self", mutating=True),
     "self-update": Operation("own_runtime:update_self", mutating=True),
     "python-install": Operation("interpreter_verbs:install_interpreter", mutating=True),
     "python-uninstall": Operation("interpreter_verbs:uninstall_interpreter", mutating=True, frees=True),

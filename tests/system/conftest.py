@@ -6,7 +6,9 @@ The session's home is only looked at; whatever changes a home works on a copy. E
 from __future__ import annotations
 
 import os
+import platform
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
-from tests.system.machine import Installation, copy_checkout, copy_home, plain_environment, seed_caches
+from tests.system.local_python_index import MACHINES, write_downloads
+from tests.system.machine import Installation, copy_checkout, copy_home, interpreters, plain_environment, seed_caches
 from tests.system.mirror import Mirror, collect_wheels, serve_mirror, write_index
 
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -126,3 +129,40 @@ def empty(
     made.bootstrap("pm", "--version").succeeded()
     yield made
     LocalFilesystem().remove_tree(home)
+
+
+@pytest.fixture(scope="session")
+def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A list of interpreters in uv's format that offers a CPython 3.13 of this machine."""
+    if not sys.platform.startswith("linux") or platform.machine() not in MACHINES or platform.libc_ver()[0] != "glibc":
+        pytest.skip("interpreters are packed on Linux with glibc only")
+    if shutil.which("readelf") is None:
+        pytest.skip("no readelf to pack an interpreter with")
+    for path in interpreters((3, 13), (3, 13)):
+        prefix = path.parent.parent
+        if (prefix / "lib" / "python3.13").is_dir():
+            try:
+                return write_downloads(tmp_path_factory.mktemp("pythons") / "index", prefix)
+            except ValueError:
+                continue
+    pytest.skip("no CPython 3.13 on this machine that can be packed")
+
+
+@pytest.fixture
+def scratch_user(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """An environment whose user has nothing yet; it is checked that this stays so."""
+    user = tmp_path / "user"
+    user.mkdir()
+    yield plain_environment({"HOME": str(user), "XDG_DATA_HOME": str(user / "data"), "XDG_BIN_HOME": str(user / "bin")})
+    assert list(user.rglob("*")) == []
+
+
+@pytest.fixture
+def without_python() -> tuple[str, ...]:
+    """What to start a command through so that no Python of the machine can be started from it."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("only root may hide the machine's interpreters")
+    known = ("/usr/bin/python3", "/usr/local/bin/python3", sys.executable)
+    places = sorted({os.path.realpath(path) for path in known if os.path.exists(path)})
+    hide = "".join(f"mount --bind /dev/null {path} && " for path in places)
+    return ("unshare", "-m", "sh", "-c", f'{hide}exec "$@"', "sh")

@@ -4,35 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import shutil
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
-from tests.system.local_python_index import MACHINES, write_downloads
 from tests.system.machine import Installation, fingerprint, interpreters, plain_environment
-
-
-@pytest.fixture(scope="session")
-def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A list of interpreters in uv's format that offers a CPython 3.13 of this machine."""
-    if not sys.platform.startswith("linux") or platform.machine() not in MACHINES or platform.libc_ver()[0] != "glibc":
-        pytest.skip("interpreters are packed on Linux with glibc only")
-    if shutil.which("readelf") is None:
-        pytest.skip("no readelf to pack an interpreter with")
-    for path in interpreters((3, 13), (3, 13)):
-        prefix = path.parent.parent
-        if (prefix / "lib" / "python3.13").is_dir():
-            try:
-                return write_downloads(tmp_path_factory.mktemp("pythons") / "index", prefix)
-            except ValueError:
-                continue
-    pytest.skip("no CPython 3.13 on this machine that can be packed")
 
 
 @pytest.fixture(scope="session")
@@ -42,15 +21,6 @@ def old_python() -> Path:
     if not found:
         pytest.skip("no Python 3.9 or 3.10 on this machine")
     return min(found, key=lambda path: found[path])
-
-
-@pytest.fixture
-def scratch_user(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """An environment whose user has nothing yet; it is checked that this stays so."""
-    user = tmp_path / "user"
-    user.mkdir()
-    yield plain_environment({"HOME": str(user), "XDG_DATA_HOME": str(user / "data"), "XDG_BIN_HOME": str(user / "bin")})
-    assert list(user.rglob("*")) == []
 
 
 @pytest.mark.proves("system-old-python")
@@ -137,17 +107,6 @@ def test_an_interpreter_that_uv_shares_is_not_built_on(
     other.up("--offline", "--python", python).succeeded()  # who names it gets it
     taken = json.loads((there.runtime_path / "record.json").read_bytes())["inputs"]["python"]["path"]
     assert taken == os.path.realpath(python)
-
-
-@pytest.fixture
-def without_python() -> tuple[str, ...]:
-    """What to start a command through so that no Python of the machine can be started from it."""
-    if not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("only root may hide the machine's interpreters")
-    known = ("/usr/bin/python3", "/usr/local/bin/python3", sys.executable)
-    places = sorted({os.path.realpath(path) for path in known if os.path.exists(path)})
-    hide = "".join(f"mount --bind /dev/null {path} && " for path in places)
-    return ("unshare", "-m", "sh", "-c", f'{hide}exec "$@"', "sh")
 
 
 @pytest.mark.proves("system-no-python")

@@ -1,7 +1,8 @@
 """What a Python interpreter is, asked of itself.
 
 Owns: the identity by which PM records an interpreter (real path and full version, never a link that somebody moves) and
-the one that this process runs on. Does not own: which one is used (ops.runtime). Standard library only, Python 3.9.
+the one that this process runs on. Does not own: which one is used (ops.interpreters).
+Standard library only, Python 3.9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How bootstrap.py speaks, without any library: progress on standard error, and one answer at the end.
 
-Owns: lines for people, events and objects for programs. Does not own: the same of perdure-pm (cli.progress, cli.render).
+Owns: lines for people, events and objects for programs. Does not own: how perdure-pm speaks (cli).
 Standard library only, Python 3.9.
 """
 

@@ -19,6 +19,7 @@ from perdure_pm.model.errors import (
     BuildRefused,
     DirectUrlRefused,
     IntegrityFault,
+    InterpreterMissing,
     NetworkUnreachable,
     NoSpace,
     PerdureError,
@@ -48,9 +49,11 @@ _NETWORK = re.compile(
     r"Could not connect|error trying to connect"
 )
 _ABSENT = re.compile(
-    r"network was disabled|not found in the (?:cache|package registry|provided package locations)|"
+    r"network was disabled|connectivity is disabled|"
+    r"not found in the (?:cache|package registry|provided package locations)|"
     r"no wheels? (?:with|that)|there (?:is|are) no versions? of|Failed to read `--find-links` directory|offline"
 )
+_NO_DOWNLOAD = re.compile(r"No download found for request: \w+-([0-9][^-\s]*)")
 _CORRUPT = re.compile(r"Hash mismatch|[Ii]nvalid zip|ZIP (?:file|structure)")
 """The hash is compared after unpacking, so bytes that are no archive any more fail there first."""
 _DENIED = re.compile(r"\((401 [A-Za-z ]+)\)|returned a (403 [A-Za-z]+) error")
@@ -91,6 +94,13 @@ def sort_failure(completed: Completed, what: str, network: Network, place: Path 
     if what.startswith("building") and "The build backend returned an error" in text:
         # What a project's own build says may hold any of the words below.
         return BuildFailed(f"{what} failed: {_last_words(text)}", context=context)
+    absent = _NO_DOWNLOAD.search(text)
+    if absent is not None:
+        return InterpreterMissing(
+            f"there is no Python {absent[1]} to be had for this machine",
+            hint="perdure-pm python list --available",
+            context=context,
+        )
     if _CORRUPT.search(text):
         return IntegrityFault(
             f"what the index serves is not what the lock says, while {what}: {packages}",

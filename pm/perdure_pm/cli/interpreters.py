@@ -17,14 +17,17 @@ from perdure_pm.cli.session import Session
 
 @click.group("python", cls=Group)
 def python() -> None:
-    """Look at the Pythons that PM keeps in the home, bring one in, or take one out."""
+    """Add, remove and look at the Pythons that the home keeps."""
 
 
-@python.command("list", kind="building")
+@python.command("list")
 @click.option("--available", is_flag=True, help="Show the versions that could be brought in instead.")
 @click.pass_obj
 def list_pythons(session: Session, available: bool) -> Answer:
-    """Show the Pythons in the home, and who runs on which."""
+    """Show the Pythons in the home, and who runs on which.
+
+    With --available, those of uv's own list of downloads, or of another one: --python-downloads PLACE.
+    """
     from perdure_pm.ops import interpreter_verbs
 
     if available:

@@ -74,7 +74,8 @@ def own_rollback(session: Session, to: str | None) -> Answer:
 
 def _call(session: Session, operation: str, arguments: Mapping[str, Any], would: str) -> Answer:
     """Return the answer of an operation after which another runtime may be selected, whose launchers are had then."""
-    from perdure_pm.cli.remote import call, settle
+    from perdure_pm.cli.remote import call
+    from perdure_pm.client import settle
 
     def show(data: Mapping[str, Any], status: str) -> str:
         if data.get("dry_run"):
@@ -87,5 +88,5 @@ def _call(session: Session, operation: str, arguments: Mapping[str, Any], would:
 
     answer = call(session, operation, arguments, show)
     if answer.status == "ok" and "runtime" in answer.data and not session.dry_run:
-        settle(session, str(answer.data["runtime"]))
+        settle(session.layout, str(answer.data["runtime"]), session.environ)
     return answer

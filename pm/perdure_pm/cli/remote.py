@@ -23,7 +23,7 @@ from perdure_pm.cli.render import Answer, true_hint
 from perdure_pm.cli.session import Session, own_home
 from perdure_pm.client import Cancellation, Client, Result
 from perdure_pm.model.errors import BuildRefused, ConsentMissing, PerdureError
-from perdure_pm.store.layout import Layout, environment_python
+from perdure_pm.store.layout import Layout
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -55,17 +55,6 @@ def call(
                 raise
             value = ",".join(_ask(session, refused, "allow"))
             _run(session, layout, "config-set", {"key": refused.context["setting"], "value": value})
-
-
-def settle(session: Session, runtime: str) -> None:
-    """Have the launchers be what a runtime that was just selected writes, where its version knows such a request.
-
-    Asked of that runtime itself: what stands in its launchers is its own business.
-    """
-    layout = session.layout
-    python = environment_python(layout.runtime(runtime) / "venv")
-    with contextlib.suppress(PerdureError):
-        Client(layout, lambda: python, environ=session.environ).call("self-settle", {"settings": {}})
 
 
 def _ask(session: Session, error: PerdureError, what: str) -> list[str]:

@@ -73,7 +73,7 @@ try_pythons "$@"
 # There is no Python. uv needs none and brings one into the home, unless nobody asked for an install and none may be made.
 asked=
 case ${1-} in install | repair | upgrade) asked=1 ;; esac
-case "${1-} ${2-}" in 'self rebuild' | 'plugin add' | 'plugin update') asked=1 ;; esac
+case "${1-} ${2-}" in 'self rebuild' | 'self update' | 'plugin add' | 'plugin update' | 'python install') asked=1 ;; esac
 if [ -z "$asked" ] && [ -r "$home/pm/policy" ]; then
     while read -r line; do [ "$line" != lazy=true ] || asked=1; done <"$home/pm/policy"
     case ${PERDURE_NO_LAZY-} in '' | 0 | [Ff]alse | FALSE | [Nn]o | NO | [Oo]ff | OFF) ;; *) asked= ;; esac

@@ -24,7 +24,8 @@ from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.receipts_kept import collect_receipts, plan_receipts
 from perdure_pm.ops.recovery import recover
-from perdure_pm.ops.runtime import load_runtime, remove_unfinished
+from perdure_pm.ops.runtime import list_runtimes, load_runtime, remove_unfinished
+from perdure_pm.ops.seed import seed_source
 from perdure_pm.ops.snapshots import find_recorded
 from perdure_pm.store.generations import Generation, list_generations, list_identities, list_unsealed
 from perdure_pm.store.history import find_previous, load_history
@@ -71,6 +72,7 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         data["releases"] = _collect_releases(context, left)
         data["plugins"] = _collect_plugins(context, left)
         data["runtimes"] = _collect_runtimes(context, left)
+        _collect_sources(context, left)
         left += _empty_trash(context)
         remove_unfinished(layout, context.filesystem)
         left += _remove_temporaries(context)
@@ -273,3 +275,26 @@ def _collect_runtimes(context: Context, left: list[str]) -> list[str]:
             left += _discard(context, path)
             gone.append(path.name)
     return gone
+
+
+def _collect_sources(context: Context, left: list[str]) -> None:
+    """Remove the seeds and the uv of PM's old versions, and what an update that was killed had unpacked.
+
+    What any runtime that is there was built from stays: a rollback of PM brings that back too.
+    """
+    layout = context.layout
+    try:
+        seeds = {seed_source(layout).name}
+    except IntegrityFault:
+        return  # which one is needed cannot be told
+    runtimes = list_runtimes(layout)
+    seeds |= {str(runtime.record["seed"]) for runtime in runtimes}
+    versions = {runtime.uv_version for runtime in runtimes}
+    now = context.clock().timestamp()
+    going = [path for path in _members(layout, layout.seeds) if path.is_dir() and path.name not in seeds]
+    tools = layout.uv("x").parent.parent
+    going += [path for path in _members(layout, tools) if versions and path.is_dir() and path.name not in versions]
+    going += _members(layout, layout.incoming)
+    for path in going:
+        if now - path.stat().st_mtime > YOUNG.total_seconds() and not find_occupants(path):
+            left += _discard(context, path)

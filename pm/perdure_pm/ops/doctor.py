@@ -20,7 +20,7 @@ from perdure_pm.ops.editables import find_gone, say_gone
 from perdure_pm.ops.external import find_problem, read_programs
 from perdure_pm.ops.launchers import find_launcher_faults
 from perdure_pm.ops.runtime import find_runtime_problem, load_runtime
-from perdure_pm.ops.seed import find_seed_problem
+from perdure_pm.ops.seed import find_seed_problem, seed_source
 from perdure_pm.ops.soundness import find_all_damage
 from perdure_pm.ops.tool_uv import find_uv_problem
 from perdure_pm.store import receipts
@@ -256,6 +256,9 @@ def _examine_own(layout: Layout, *, deep: bool) -> Iterator[Problem]:
             summary = f"PM's runtime {runtime.identity} is damaged: {problem}"
             yield Problem(code="runtime-damaged", summary=summary, hint=rebuild)
     problem = find_seed_problem(layout)
+    if not problem and runtime is not None and seed_source(layout).name != runtime.record.get("seed"):
+        summary = f"the seed is not the one that PM's runtime {runtime.identity} was built from"
+        yield Problem(code="seed-other", summary=summary, hint=REPAIR)
     if problem:
         yield Problem(code="seed-damaged", summary=problem, hint=f'python3 pm/bootstrap.py --home "{layout.home}" up')
     else:

@@ -41,6 +41,7 @@ from perdure_pm.ops.publish import publish
 from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, tidy
 from perdure_pm.ops.release import Release, digest_checkout, load_release
 from perdure_pm.ops.resolve import Resolution
+from perdure_pm.ops.runtime import load_runtime, select_runtime
 from perdure_pm.ops.seed import find_seed_problem
 from perdure_pm.ops.soundness import find_all_damage
 from perdure_pm.ops.sources import want_recorded
@@ -134,8 +135,12 @@ def _plan(context: Context) -> Outcome:
 
 
 def _repair_own(context: Context, work: _Work) -> None:
-    """Have PM's launcher and its uv right; its runtime is what runs this, and was checked when it started."""
-    write_pm_launcher(context.filesystem, context.layout)
+    """Have PM's launcher, its seed and its uv right; its runtime is what runs this, and was checked when it started."""
+    runtime = load_runtime(context.layout)
+    if runtime is None:
+        write_pm_launcher(context.filesystem, context.layout)
+    else:
+        select_runtime(context.layout, context.filesystem, runtime)
     problem = find_seed_problem(context.layout)
     if problem:
         home = shlex.quote(str(context.layout.home))

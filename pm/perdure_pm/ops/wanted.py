@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from perdure_pm.adapters.interpreter import Interpreter, target_name
+from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, target_name
 from perdure_pm.model.choice import Choice, SitOut, names_of
 from perdure_pm.model.errors import UsageFault
 from perdure_pm.model.requirement import requirement_name

@@ -42,8 +42,9 @@ from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import make_uv, require_python
 from perdure_pm.ops.host_lock import read_source
+from perdure_pm.ops.interpreters import find_interpreter
 from perdure_pm.ops.release import load_release, with_extras
-from perdure_pm.ops.runtime import find_interpreter, seed_source
+from perdure_pm.ops.seed import seed_source
 from perdure_pm.ops.selection import parse_selection
 from perdure_pm.ops.trials import host_pins
 from perdure_pm.store.generations import Generation, load_current

@@ -36,7 +36,7 @@ def script(pm: CommandLine, tmp_path: Path) -> Path:
     ("words", "expected"),
     [
         ("perdure-pm st", {"status"}),
-        ("perdure-pm self ", {"rebuild", "status"}),
+        ("perdure-pm self ", {"rebuild", "rollback", "status", "update"}),
         ("perdure-pm completions ", {"bash", "fish", "zsh"}),
         (
             "perdure-pm config set network.",

@@ -31,6 +31,7 @@ ANSWERS = [
     (["config", "get"], "config get", "ok", 0),
     (["config", "get", "install.lazy"], "config get", "ok", 0),
     (["self", "status"], "self status", "ok", 0),
+    (["python", "list"], "python list", "ok", 0),
     (["completions", "bash"], "completions", "ok", 0),
     (["uninstall"], "uninstall", "noop", 0),
 ]
@@ -55,6 +56,8 @@ FAILURES = [
     (["run", "--", "true"], "run", "nothing-installed", 1),
     (["env"], "env", "nothing-installed", 1),
     (["install", "--checkout", "/nowhere"], "install", "usage", 2),
+    (["python", "install"], "python install", "usage", 2),
+    (["python", "list", "--dry-run"], "python list", "usage", 2),
 ]
 
 
@@ -185,11 +188,12 @@ def test_help_names_every_verb_with_a_whole_sentence(pm: CommandLine) -> None:
         "  pin          Keep a generation whatever collect would do.\n"
         "  plan         Show what install would change.\n"
         "  plugin       Add, remove, switch and look at the plugins of a profile.\n"
+        "  python       Add, remove and look at the Pythons that the home keeps.\n"
         "  receipts     List the outcomes of operations, or show one in full.\n"
         "  repair       Rebuild what is damaged from its own record.\n"
         "  rollback     Select an earlier generation again.\n"
         "  run          Run a command beside the host.\n"
-        "  self         Look at PM's own runtime, or rebuild it.\n"
+        "  self         Look at PM's own runtime, update it, go back, or rebuild it.\n"
         "  status       Show what is installed and what happened last.\n"
         "  uninstall    Remove what PM made in the home, and nothing else.\n"
         "  upgrade      Take the newest host and plugins that fit.\n"

@@ -13,8 +13,8 @@ import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.adapters.interpreter import running_interpreter
+from perdure_pm.adapters.plain_reporter import PlainReporter
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.bootstrapping import BootstrapReporter
 from perdure_pm.model.errors import ConfigInvalid, NoSpace, PerdureError, UsageFault
 from perdure_pm.model.network import Network
 from perdure_pm.ops.build import build_environment
@@ -46,7 +46,7 @@ def layout(home: Path) -> Iterator[Layout]:
 
 def ensure(uv: Path, layout: Layout, source: Path) -> Release:
     tool = Uv(uv, layout, Network(offline=True), os.environ)
-    return ensure_release(tool, LocalFilesystem(), BootstrapReporter(events=False), layout, source, PYTHON)
+    return ensure_release(tool, LocalFilesystem(), PlainReporter(events=False), layout, source, PYTHON)
 
 
 @pytest.mark.proves("release-digest")
