@@ -111,7 +111,8 @@ def prepare_home(workshop: Workshop, filesystem: Filesystem, home: Path) -> Layo
     shutil.copy(Path(perdure_pm.__file__).parent / "launcher" / "entry.py", runtime / "entry.py")
     python = running_interpreter().to_json()
     (runtime / "files.json").write_text('{"schema": 1, "files": {}, "links": {}}', encoding="utf-8")
-    record = {"schema": 1, "id": RUNTIME, "inputs": {"python": python, "uv": "0", "version": "0"}, "created": ""}
+    inputs = {"python": python, "uv": "0", "version": "0"}
+    record = {"schema": 1, "id": RUNTIME, "inputs": inputs, "created": "", "seed": "0123456789ab"}
     (runtime / "record.json").write_text(json.dumps(record), encoding="utf-8")
     layout.runtime_pointer.write_text(f"{RUNTIME}\n", encoding="ascii")
     write_pm_launcher(filesystem, layout)

@@ -90,6 +90,17 @@ class Row:
 
 GADGET = added("gadget")
 ROWS = (
+    Row(site="adapters/uv_failures.py: perdure-pm python list --available", state=refused("python", "install", "3.99")),
+    Row(
+        site="ops/interpreter_verbs.py: perdure-pm python list --available",
+        state=refused("python", "install", "3.9"),
+    ),
+    Row(
+        site="ops/interpreter_verbs.py: perdure-pm python list --available   (shows the versions)",
+        state=refused("python", "install", "nothing"),
+    ),
+    Row(site="ops/interpreter_verbs.py: perdure-pm python list", state=refused("python", "uninstall", "3.13")),
+    Row(site="ops/own_runtime.py: perdure-pm self status", state=refused("self", "rollback", "ffffffffffff")),
     Row(
         site="adapters/uv_failures.py: where you trust it: perdure-pm config set install.build {name}",
         home="there",
@@ -418,7 +429,7 @@ ELSEWHERE: Mapping[str, str] = {
     "test_any_state.py::test_what_this_user_may_not_read_is_named_and_what_helps_does",
     "ops/doctor.py: perdure-pm self rebuild": REBUILD,
     "ops/repair.py: {problem}: python3 pm/bootstrap.py --home {home} up, in a checkout": RESCUE,
-    'ops/runtime.py: python3 pm/bootstrap.py --home "{home}" up   (in a checkout of Perdure)': RESCUE,
+    'ops/seed.py: python3 pm/bootstrap.py --home "{home}" up   (in a checkout of Perdure)': RESCUE,
     "ops/carried.py: make one for it where there is a network: perdure-pm wheelhouse build --platform {here} "
     "--out DIR": "tests/system/test_carrying.py::test_a_wheelhouse_for_another_machine_and_python_holds_their_wheels",
     "ops/screening.py: or let it through: {command}, then perdure-pm {verb} {pins}{agreed}{by_hand}": FRESH,
@@ -426,6 +437,11 @@ ELSEWHERE: Mapping[str, str] = {
     "ops/screening.py: to have the old one all the same: perdure-pm plugin add '{one.name}=={one.chosen.version}'": OLD,
     "ops/screening.py: where the old release is what you want: "
     "perdure-pm plugin add '{far[0].name}=={far[0].chosen.version}'": OLD,
+    "ops/interpreter_verbs.py: perdure-pm python list   (perdure-pm collect removes what nothing needs any more)": ""
+    "tests/system/test_own_pythons.py::test_the_host_moves_to_a_python_once_and_that_stays_as_long_as_anything_needs_it",
+    "ops/own_runtime.py: name a checkout of Perdure, or an archive of one: perdure-pm self update DIR": "tests/system/"
+    "test_self_update.py::test_an_update_is_selected_beside_the_old_version_and_one_step_goes_back",
+    "ops/own_runtime.py: perdure-pm self rebuild   (builds the present one anew)": REBUILD,
     "wire.py: perdure-pm self rebuild": REBUILD,
     "wire.py: run the same command again; if it happens again: perdure-pm self rebuild": REBUILD,
 }
@@ -438,6 +454,6 @@ NO_COMMANDS: Mapping[str, str] = {
     "cli/entry.py: {PROGRAM} {__version__}": "the version",
     "cli/options.py: Shared options (perdure-pm --help explains them)": "a heading of the help",
     "model/settings.py: the uv binary that tests use; bootstrap.py test sets it": "a variable's meaning",
-    "ops/runtime.py: run bootstrap.py from a complete checkout": "says from where",
+    "ops/seed.py: run bootstrap.py from a complete checkout": "says from where",
 }
 """Texts that name a program and no command that a person is to run, each with what it is."""

@@ -90,6 +90,7 @@ def test_the_host_moves_to_a_python_once_and_that_stays_as_long_as_anything_need
     refused = there.pm("python", "uninstall", "3.13", "--json")
     assert (refused.code, refused.error["code"]) == (7, "busy")
     assert there.generation in refused.error["summary"]
+    there.pm("collect").succeeded()  # what the refusal names
     there.pm("rollback").succeeded()
     refused = there.pm("python", "uninstall", "3.13", "--json")
     assert (refused.code, moved.json["data"]["generation"] in refused.error["summary"]) == (7, True), "kept, so needed"

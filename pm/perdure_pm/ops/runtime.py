@@ -84,7 +84,7 @@ def read_runtime(layout: Layout, identity: str) -> Runtime | None:
     path = layout.runtime(identity)
     try:
         record = json.loads(read_regular(path / "record.json", MAX_BYTES))
-        if record["schema"] != SCHEMA or not isinstance(record["inputs"], dict):
+        if record["schema"] != SCHEMA or not isinstance(record["inputs"], dict) or not record["seed"]:
             return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
