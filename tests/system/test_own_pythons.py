@@ -59,7 +59,7 @@ def test_a_python_lands_in_the_home_and_nowhere_else(
     assert answer["version"].startswith("3.13.")
     assert [entry["used_by"] for entry in listed(there).values()] == [[]]
     assert not os.stat(path.parent.parent).st_mode & 0o222, "complete, and read-only"
-    assert there.run([path, "-I", "-c", "import ssl, sqlite3, sysconfig, zlib"]).succeeded()
+    there.run([path, "-I", "-c", "import ssl, sqlite3, sysconfig, zlib"]).succeeded()
     assert there.pm("python", "install", asked, "--json").succeeded().json["status"] == "noop"
     assert differences(before, fingerprint(there.home, without=("python", "receipts", "cache", "mutex"))) == []
     there.pm("python", "uninstall", "3.13").succeeded()
