@@ -28,6 +28,9 @@ class Generation:
         self.python.parent.mkdir()
         base = Path(os.path.realpath(sys.executable))
         self.python.symlink_to(base)
+        # The guard's slow reader is a program of the environment.
+        if (reader := Path(sys.prefix) / "bin" / "shfmt").exists():
+            (self.python.parent / "shfmt").symlink_to(reader)
         (self.venv / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
         # The packages under test are those of the environment that runs the tests.
         seen = [entry for entry in sys.path if "packages" in entry or (Path(entry) / "perdure").is_dir()]

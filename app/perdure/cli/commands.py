@@ -5,11 +5,12 @@ Keeps: app-start-is-lean: what only one command needs (starting PM takes `subpro
 """
 
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeVar, Unpack
 
 import click
 
 from perdure import __version__
+from perdure.cli.options import ExecuteOptions
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.errors import EXIT_FOUND, EXIT_USAGE, ToolUnknown, UsageFault
@@ -28,7 +29,8 @@ class _Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
-        ctx.ensure_object(Session).command = name or "perdure"
+        outer = ctx.command_path.split()[1:]
+        ctx.ensure_object(Session).command = " ".join([*outer, name or ""]).strip() or "perdure"
         return name, command, rest
 
 
@@ -196,6 +198,85 @@ def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | Non
         data={"tool": tool, "plugin": offered.plugin, "text": result.text, "data": result.data},
         text=session.output.shown(result.text),
     )
+
+
+@perdure.command("exec", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option("--script", type=click.Path(dir_okay=False, allow_dash=True), help="Run the text of a file; - reads it.")
+@click.option("--shell", type=click.Choice(["bash", "sh"]), default="bash", show_default=True, help="What runs a text.")
+@click.option("--cwd", type=click.Path(file_okay=False), help="Run it there.")
+@click.option("--seconds", type=click.FloatRange(min=0.1, max=86_400), help="How long it may take (120).")
+@click.option("--most-output", type=click.IntRange(min=1_024), help="Bytes kept of each stream (262144).")
+@_json_option
+@click.pass_obj
+def execute(session: Session, **options: Unpack[ExecuteOptions]) -> Answer:
+    """Run COMMAND the way an agent's terminal does, if the guard lets it through.
+
+    Several words are a program and its arguments; one word is a text for the shell. The exit code is the command's
+    own, 124 where its time was over, 10 where it was not run.
+    """
+    from perdure.cli.execute import execute as run_it
+
+    return run_it(session, options)
+
+
+@perdure.group(cls=_Group)
+def guard() -> None:
+    """What a command would do, and what the guard says of it."""
+
+
+@guard.command(context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--shell", default="bash", show_default=True, help="bash, sh, powershell, cmd, …")
+@click.option("--cwd", type=click.Path(file_okay=False), help="The directory that it would run in.")
+@_json_option
+@click.pass_obj
+def explain(session: Session, command: tuple[str, ...], shell: str, cwd: str | None) -> Answer:
+    """Show the effects of COMMAND, the roots that they meet and the verdict. Nothing is run.
+
+    Several words are a program and its arguments; one word is a text for the shell. Exit code: 0 allow, 2 ask, 3
+    refuse.
+    """
+    from perdure.cli.guard import explain as explain_it
+
+    return explain_it(session, command, shell, cwd)
+
+
+@guard.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--wrap", is_flag=True, help="Also check that no wrapper which changes nothing weakens a verdict.")
+@click.option("--shell", "shells", multiple=True, help="Only lines for this shell; may be repeated.")
+@_json_option
+def corpus(file: str, wrap: bool, shells: tuple[str, ...]) -> Answer:
+    """Check a corpus of command lines (YAML, gzip too): exit code 3 where the floor says something else."""
+    from perdure.cli.guard import check_corpus
+
+    return check_corpus(file, shells, wrap=wrap)
+
+
+@guard.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--shell", default="bash", show_default=True, help="bash, sh, powershell, cmd, …")
+@click.option("--cwd", type=click.Path(file_okay=False), help="The directory that they would run in.")
+@click.option("--field", type=click.IntRange(min=1), help="The tab-separated field that holds the command.")
+@click.option("--asks", is_flag=True, help="Also list what the floor asks about.")
+@_json_option
+@click.pass_obj
+def scan(session: Session, file: str, shell: str, cwd: str | None, field: int | None, asks: bool) -> Answer:
+    """Judge a file with one command a line (gzip too): shares of allow, ask and refuse, and every refusal."""
+    from perdure.cli.guard import scan as scan_it
+
+    return scan_it(session, file, shell, cwd, field=field, asks=asks)
+
+
+@guard.command()
+@_json_option
+@click.pass_obj
+def roots(session: Session) -> Answer:
+    """List what is protected, and why."""
+    from perdure.cli.guard import list_roots
+
+    return list_roots(session)
 
 
 @perdure.command(

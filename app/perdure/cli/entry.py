@@ -15,7 +15,15 @@ import click
 from perdure.cli.commands import perdure
 from perdure.cli.output import Answer, Output, OutputLostError
 from perdure.cli.session import Session
-from perdure.domain.errors import EXIT_FAILED, InstallationDamaged, InternalFault, Interrupted, PerdureError, UsageFault
+from perdure.domain.errors import (
+    EXIT_FAILED,
+    InstallationDamaged,
+    InternalFault,
+    Interrupted,
+    PerdureError,
+    UsageFault,
+    VerdictUsageFault,
+)
 from perdure.installation import find_installation
 from perdure.plugin_manager import describe_exception
 
@@ -61,9 +69,10 @@ def _run(session: Session, arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         # The option may stand behind the fault that stopped the parser.
         session.output.as_json = session.output.as_json or "--json" in arguments
-        words = [] if session.command == "perdure" else [session.command]
+        words = [] if session.command == "perdure" else session.command.split()
         hint = session.installation.app_command(*words, "--help")
-        return _fail(session, UsageFault(error.format_message(), hint=hint))
+        kind = VerdictUsageFault if session.command == "guard explain" else UsageFault
+        return _fail(session, kind(error.format_message(), hint=hint))
     except PerdureError as error:
         return _fail(session, error)
     except KeyboardInterrupt:

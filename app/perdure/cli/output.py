@@ -31,8 +31,8 @@ class Answer:
 
     data: JsonValue
     """For programs."""
-    text: str
-    """For people: the same, as lines."""
+    text: str | None
+    """For people: the same, as lines; None where they have got it already."""
     exit_code: int = 0
     """The process's exit code."""
 
@@ -70,7 +70,7 @@ class Output:
         """Write a command's answer to stdout."""
         if self.as_json:
             self._write_json(command, "ok", answer.exit_code, answer.data, [])
-        else:
+        elif answer.text is not None:
             self._write(answer.text)
 
     def failure(self, command: str, error: PerdureError) -> None:
@@ -81,6 +81,17 @@ class Output:
             self.talk(f"{self.styled('error:', 'bold', 'red', stream=sys.stderr)} {printable(error.summary)}")
             if error.hint is not None:
                 self.talk(f"  try: {printable(error.hint)}")
+
+    def pass_on(self, stdout: bytes, stderr: bytes) -> None:
+        """Write what a command has written, each to its own stream; a terminal gets no control characters."""
+        with contextlib.suppress(OSError):
+            _pass_on(sys.stderr, stderr)
+        try:
+            _pass_on(self._data or sys.stdout, stdout)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputLostError(f"standard output cannot be written: {error.strerror or error}") from error
 
     def warn(self, text: str) -> None:
         """Write a warning to stderr."""
@@ -125,6 +136,15 @@ class Output:
             raise
         except OSError as error:
             raise OutputLostError(f"standard output cannot be written: {error.strerror or error}") from error
+
+
+def _pass_on(stream: TextIO, data: bytes) -> None:
+    if stream.isatty():
+        stream.write(printable(data.decode(errors="replace")))
+    else:
+        stream.flush()
+        stream.buffer.write(data)
+    stream.flush()
 
 
 def printable(text: str) -> str:

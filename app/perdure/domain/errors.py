@@ -1,7 +1,7 @@
 """The errors of the app, each with a stable code, an exit code and a way out.
 
-Owns: the classes, their exit codes and their JSON form. Does not own: wording of a particular fault (whoever raises it
-knows the path and the name) or rendering (cli). `docs/reference/errors.md` is generated from this module.
+Owns: the classes, their exit codes and their JSON form. Does not own: wording of a particular fault (whoever raises
+it knows the path and the name) or rendering (cli). `docs/reference/errors.md` is generated from this module.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,21 @@ EXIT_DONE = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_FOUND = 3
+EXIT_REFUSED = 10
 EXIT_INTERNAL = 70
+EXIT_NOT_EXECUTABLE = 126
+EXIT_NOT_FOUND = 127
 EXIT_INTERRUPTED = 130
 
 EXIT_CODES: dict[int, str] = {
     EXIT_DONE: "done",
     EXIT_FAILED: "failed",
-    EXIT_USAGE: "usage: the command line, or a tool's arguments, are wrong",
-    EXIT_FOUND: "doctor, or `plugins --check`, found something",
+    EXIT_USAGE: "usage: the command line, or a tool's arguments, are wrong; of `guard explain`: asked about",
+    EXIT_FOUND: "doctor, `plugins --check` or `guard corpus` found something; of `guard explain`: refused",
+    EXIT_REFUSED: "a command was refused, or needs an approval that nobody can give here; it was not run",
     EXIT_INTERNAL: "internal error",
+    EXIT_NOT_EXECUTABLE: "`exec`: the program cannot be started",
+    EXIT_NOT_FOUND: "`exec`: there is no such program",
     EXIT_INTERRUPTED: "interrupted (SIGINT)",
 }
 
@@ -83,6 +89,14 @@ class UsageFault(PerdureError):
     exit_code = EXIT_USAGE
     meaning = "The command line asks for something that does not exist or does not go together."
     default_retry = "after-change"
+
+
+class VerdictUsageFault(UsageFault):
+    """The command line of a command whose exit code is a verdict is wrong."""
+
+    code = "verdict-usage"
+    exit_code = EXIT_FAILED
+    meaning = "The command line of `guard explain` is wrong; 2 and 3 are verdicts there, so this is 1."
 
 
 class BootMissing(PerdureError):
@@ -157,6 +171,62 @@ class InstallationDamaged(PerdureError):
     code = "installation-damaged"
     exit_code = EXIT_FAILED
     meaning = "A module of this generation is missing or damaged; `PERDURE_DEBUG=1` shows where it was needed."
+    default_retry = "after-change"
+
+
+class CommandRefused(PerdureError):
+    """The guard refuses a command."""
+
+    code = "command-refused"
+    exit_code = EXIT_REFUSED
+    meaning = "The guard's floor refuses the command; nothing was started, and no setting or approval lifts it."
+    default_retry = "never"
+
+
+class CommandNeedsApproval(PerdureError):
+    """A command needs a person's approval, and nobody can be asked."""
+
+    code = "command-needs-approval"
+    exit_code = EXIT_REFUSED
+    meaning = "The command needs a person's approval, and nobody can be asked where it was given; nothing was started."
+    default_retry = "after-change"
+
+
+class CommandNotFound(PerdureError):
+    """There is no such program."""
+
+    code = "command-not-found"
+    exit_code = EXIT_NOT_FOUND
+    meaning = "The guard let the command through, and there is no such program on the PATH that commands get."
+    default_retry = "after-change"
+
+
+class CommandNotExecutable(PerdureError):
+    """The program cannot be started."""
+
+    code = "command-not-executable"
+    exit_code = EXIT_NOT_EXECUTABLE
+    meaning = "The guard let the command through, and the system cannot start it, or not in that directory."
+    default_retry = "after-change"
+
+
+class RunRecordLost(PerdureError):
+    """A run cannot be recorded."""
+
+    code = "run-record-lost"
+    exit_code = EXIT_FAILED
+    meaning = "The record of a run cannot be written; a command that was not started before is not started."
+    default_retry = "later"
+
+
+class CorpusInvalid(PerdureError):
+    """A corpus of command lines cannot be read."""
+
+    code = "corpus-invalid"
+    exit_code = EXIT_FAILED
+    meaning = (
+        "A file of command lines for the guard cannot be read or is not of the documented form; every fault is listed."
+    )
     default_retry = "after-change"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perdure.domain.effect import Act, Effect, Hole, Text, Word
+from perdure.domain.effect import Act, Certainty, Effect, Hole, Text, Word
 from perdure.domain.verdict import Reason
 from perdure.guard.paths import Protected, show_word
 from perdure.guard.patterns import Component, Path, accepts, literal, split, without_dots
@@ -61,6 +61,8 @@ def find_catastrophes(effect: Effect, protected: Protected, homes: tuple[str, ..
         protected: gives the filesystem; the roots play no part here.
         homes: the directories that a person's files are in.
     """
+    if effect.certainty is Certainty.CONDITIONAL:
+        return  # what only may happen is asked about, not refused
     if effect.act is Act.RUN:
         yield from _running(effect)
     elif effect.act in {Act.DELETE, Act.MOVE}:

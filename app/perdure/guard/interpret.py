@@ -70,9 +70,13 @@ class Interpreter(Machine):
 
     def _trapped(self, end: State) -> None:
         """Interpret the code that runs at the end of a process."""
-        traps, end.traps = end.traps, ()
-        for trap in traps:
-            self.code(trap, end, what="trap")
+        done: dict[Value, None] = {}
+        # A trap may set another one.
+        while pending := [trap for trap in end.traps if trap not in done]:
+            end.traps = ()
+            for trap in pending:
+                done[trap] = None
+                self.code(trap, end, what="trap")
 
     def _script(self, script: Script, state: State | None) -> State | None:
         """Interpret commands one after the other; None where the end is not reached."""

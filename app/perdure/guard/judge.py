@@ -2,7 +2,7 @@
 
 Owns: which act on which overlap is refused, what is asked because it cannot be known, and the order of the two
 floors. Does not own: comparing (paths), what is catastrophic (catastrophic), how risky the rest is (classify). Keeps:
-guard-own-feet, guard-floor-asks, guard-strictest.
+guard-own-feet, guard-floor-asks.
 
 The floor's own *ask* is not a lower refusal but another question: nothing skips it, because whoever pads a command
 until no reader understands it must not gain anything by that.
@@ -11,7 +11,8 @@ until no reader understands it must not gain anything by that.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from perdure.domain.effect import Act, Certainty, Effect, Hole, NotAnalysable, Pattern, Reading, Text
 from perdure.domain.verdict import Meeting, Overlap, Reason, Risk, Ruling, Verdict
@@ -78,15 +79,12 @@ def judge(reading: Reading, protected: Protected, homes: Sequence[str] = ()) -> 
     for effect in reading.effects:
         refusals += find_catastrophes(effect, protected, tuple(homes))
     for effect in reading.effects:
-        for match in _harmful(effect, protected):
-            meeting = _meeting(effect, match)
-            if any(
-                (known.root, known.operand, known.effect) == (meeting.root, meeting.operand, effect)
-                for known in meetings
-            ):
-                continue
-            meetings.append(meeting)
-            (refusals if meeting.sure else asks).append(_own_feet(meeting))
+        met = list(_met(effect, protected))
+        meetings += met
+        # One sentence for each effect: the first root that it harms for sure stands for the others.
+        if met:
+            first = next((meeting for meeting in met if meeting.sure), met[0])
+            (refusals if first.sure else asks).append(_own_feet(first))
         refusals += _own_policy(effect)
         asks += _unknown(effect, protected)
     classified = classify(reading.effects, homes)
@@ -101,11 +99,6 @@ def judge(reading: Reading, protected: Protected, homes: Sequence[str] = ()) -> 
         reasons=classified.reasons,
         meetings=tuple(meetings),
     )
-
-
-def strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the strictest of several verdicts on one text: the floor's before others of the same strength."""
-    return max(verdicts, key=lambda verdict: (verdict.ruling.strictness, verdict.floor, verdict.risk.height))
 
 
 def _verdict(
@@ -139,18 +132,30 @@ def _harmful(effect: Effect, protected: Protected) -> Iterator[Match]:
         if effect.spares_ignored and protected.ignored(match.root):
             continue
         if match.overlap in allowed or (below and match.overlap is Overlap.CONTAINS):
-            yield match
+            yield replace(match, sure=match.sure and not _spares_directories(effect, match, protected))
 
 
-def _meeting(effect: Effect, match: Match) -> Meeting:
-    return Meeting(
-        root=match.root.path,
-        why=match.root.why,
-        overlap=match.overlap,
-        operand=match.operand,
-        sure=match.sure and effect.certainty is not Certainty.CONDITIONAL,
-        effect=effect,
-    )
+def _spares_directories(effect: Effect, match: Match, protected: Protected) -> bool:
+    """Return whether the program leaves the root alone because that is a directory: it was meant all the same."""
+    if effect.act is not Act.DELETE or effect.recursive or effect.only_below or match.overlap is not Overlap.IS:
+        return False
+    path, probe = match.root.path, protected.probe
+    return effect.by in {"rm", "unlink"} and probe.link(path) is None and probe.is_directory(path) is True
+
+
+def _met(effect: Effect, protected: Protected) -> Iterator[Meeting]:
+    seen: set[str] = set()
+    for match in _harmful(effect, protected):
+        if match.root.path not in seen:
+            seen.add(match.root.path)
+            yield Meeting(
+                root=match.root.path,
+                why=match.root.why,
+                overlap=match.overlap,
+                operand=match.operand,
+                sure=match.sure and effect.certainty is not Certainty.CONDITIONAL,
+                effect=effect,
+            )
 
 
 def _own_feet(meeting: Meeting) -> Reason:
@@ -174,6 +179,8 @@ def _own_feet(meeting: Meeting) -> Reason:
 
 def _own_policy(effect: Effect) -> Iterator[Reason]:
     """Yield why a command may not do this to what decides about commands."""
+    if effect.certainty is Certainty.CONDITIONAL:
+        return
     if effect.act in _WRITES:
         for spelling in effect.operand.spellings:
             last = "".join(piece.text if isinstance(piece, Text) else "\0" for piece in spelling)

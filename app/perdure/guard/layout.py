@@ -22,6 +22,8 @@ class LayoutProbe:
     links: Mapping[str, str] = field(default_factory=dict)
     """Absolute path of each link, and where it leads to."""
     directories: frozenset[str] = frozenset()
+    scripts: Mapping[str, str] = field(default_factory=dict)
+    """Absolute path of each script whose text is known."""
     case_sensitive: bool = True
     drives: bool = False
 
@@ -73,9 +75,9 @@ class LayoutProbe:
         """Return whether the table has the path as a directory; None where it does not say."""
         return True if self.real(path) in self.directories else None
 
-    def script(self, _path: str, /) -> str | None:
-        """Return nothing: there is no disk."""
-        return None
+    def script(self, path: str) -> str | None:
+        """Return what the table has as a script."""
+        return self.scripts.get(self.real(path))
 
     def _spelled(self, path: str) -> str:
         return with_letters(path) if self.drives else path

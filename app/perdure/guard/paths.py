@@ -264,6 +264,8 @@ class Protected:
         parts = self._split(root.path)
         for length in range(len(parts), 0, -1):
             lines = (self.probe.text("/" + "/".join((*parts[:length], ".gitignore"))) or "").splitlines()
+            if any(line.startswith("!") for line in lines):
+                return False  # what is taken back here is git's to say
             below = {"*"} if length == len(parts) else {parts[length], f"/{parts[length]}"}
             if any(line.rstrip().rstrip("/") in below for line in lines):
                 return True

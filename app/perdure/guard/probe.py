@@ -55,6 +55,12 @@ class Probe(Protocol):
     def text(self, path: str, /) -> str | None:
         """Return the text of a small file, or None."""
 
+    def is_directory(self, path: str, /) -> bool | None:
+        """Return whether the path is a directory, links followed; None where that cannot be told."""
+
+    def script(self, path: str, /) -> str | None:
+        """Return the whole text of a small file, or None."""
+
     def held(self, path: str, /) -> bool:
         """Return whether a living process holds the kernel lock on a file; what cannot be told is held."""
 
@@ -109,12 +115,10 @@ class Machine:
             return None
 
     def is_directory(self, path: str) -> bool | None:
-        """Return whether a path is a directory, for reading."""
         found = self.identity(path)
         return found is not None and found.directory
 
     def script(self, path: str) -> str | None:
-        """Return the text of a small file, for reading; a larger one is not read in part."""
         try:
             with open(path, "rb") as file:
                 read = file.read(LARGEST_TEXT + 1)

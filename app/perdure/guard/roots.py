@@ -30,7 +30,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Entry:
     """One entry of the home's documented layout."""
 
     pattern: str
@@ -40,36 +40,36 @@ class Place:
     secret: bool = False
 
 
-def _free(pattern: str, why: str) -> Place:
-    return Place(pattern=pattern, why=why, protected=False)
+def _free(pattern: str, why: str) -> Entry:
+    return Entry(pattern=pattern, why=why, protected=False)
 
 
-HOME: tuple[Place, ...] = (
-    Place(pattern="bin", why="the launchers of this home"),
-    Place(pattern="config.yaml", why="what this home is told to install"),
-    Place(pattern="mutex", why="the lock that keeps PM's operations apart"),
+HOME: tuple[Entry, ...] = (
+    Entry(pattern="bin", why="the launchers of this home"),
+    Entry(pattern="config.yaml", why="what this home is told to install"),
+    Entry(pattern="mutex", why="the lock that keeps PM's operations apart"),
     _free("mutex.json", "says to people who holds the lock"),
-    Place(pattern="receipts", why="the receipts of PM's operations"),
-    Place(pattern="state", why="the app's own state", secret=True),
+    Entry(pattern="receipts", why="the receipts of PM's operations"),
+    Entry(pattern="state", why="the app's own state", secret=True),
     _free("cache", "PM fetches what is missing in it again"),
     _free("python", "the interpreters that something protected was made from are roots of their own"),
-    Place(pattern="tools", why="the uv that PM works with"),
-    Place(pattern="pm", why="PM's runtimes, its seed, and its pointers"),
-    Place(pattern="store/releases", why="the wheels that a generation is repaired from"),
-    Place(pattern="store/plugins", why="the plugins that a generation is repaired from"),
+    Entry(pattern="tools", why="the uv that PM works with"),
+    Entry(pattern="pm", why="PM's runtimes, its seed, and its pointers"),
+    Entry(pattern="store/releases", why="the wheels that a generation is repaired from"),
+    Entry(pattern="store/plugins", why="the plugins that a generation is repaired from"),
     _free("store/generations", "the current ones and those that a process holds are roots of their own"),
-    Place(pattern="store/records", why="the records that a generation is repaired from"),
-    Place(pattern="store/labels.json", why="what people pinned and named"),
+    Entry(pattern="store/records", why="the records that a generation is repaired from"),
+    Entry(pattern="store/labels.json", why="what people pinned and named"),
     _free("store/trash", "what PM is about to delete"),
-    Place(pattern="store/packages", why="packages that hosts registered"),
-    Place(pattern="profiles/*/config.yaml", why="what a profile is told to select"),
-    Place(pattern="profiles/*/app.yaml", why="the app's own policy"),
-    Place(pattern="profiles/*/current", why="the pointer to the generation that a profile runs"),
-    Place(pattern="profiles/*/history.jsonl", why="the history that a rollback goes by"),
-    Place(pattern="profiles/*/trial", why="what is on trial"),
-    Place(pattern="profiles/*/pending", why="the configuration that follows a commit"),
-    Place(pattern="profiles/*/crashes", why="which plugins ended a start"),
-    Place(pattern="profiles/*/published.json", why="what a profile published last"),
+    Entry(pattern="store/packages", why="packages that hosts registered"),
+    Entry(pattern="profiles/*/config.yaml", why="what a profile is told to select"),
+    Entry(pattern="profiles/*/app.yaml", why="the app's own policy"),
+    Entry(pattern="profiles/*/current", why="the pointer to the generation that a profile runs"),
+    Entry(pattern="profiles/*/history.jsonl", why="the history that a rollback goes by"),
+    Entry(pattern="profiles/*/trial", why="what is on trial"),
+    Entry(pattern="profiles/*/pending", why="the configuration that follows a commit"),
+    Entry(pattern="profiles/*/crashes", why="which plugins ended a start"),
+    Entry(pattern="profiles/*/published.json", why="what a profile published last"),
     _free("test", "test environments"),
 )
 """The layout of docs/reference/home.md, entry by entry; the most specific one that fits a path counts."""

@@ -199,6 +199,11 @@ def same(one: State, other: State) -> bool:
         and one.positionals == other.positionals
         and one.output == other.output
         and one.stdin == other.stdin
+        and one.files == other.files
+        and one.traps == other.traps
+        and one.aliases == other.aliases
+        and one.options == other.options
+        and one.tainted == other.tainted
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from perdure.domain.effect import Act, Effect, Hole, NotAnalysable, Pattern, Reading, Text
 from perdure.domain.verdict import Ruling
-from perdure.guard.judge import judge, strictest
+from perdure.guard.judge import judge
 from perdure.guard.roots import Root
 from tests.app.guard.layouts import (
     BASE,
@@ -187,17 +187,6 @@ def test_a_run_neither_reads_nor_writes_what_decides_about_it() -> None:
     assert judge(reading(run("perdure", "doctor")), known).ruling is Ruling.ALLOW
     assert judge(reading(effect(Act.CHANGE, f"{HOME}/.ssh/authorized_keys")), known).ruling is Ruling.REFUSE
     assert judge(reading(effect(Act.OVERWRITE, "/etc/sudoers.d/me")), known).ruling is Ruling.REFUSE
-
-
-def test_the_strictest_verdict_wins_and_the_floors_before_another_of_the_same_strength() -> None:
-    known = protected()
-    allowed = judge(reading(run("ls")), known)
-    asked = judge(reading(run("make")), known)
-    floor_asked = judge(reading(effect(Act.DELETE, HOLE, recursive=True)), known)
-    refused = judge(reading(effect(Act.DELETE, VENV, recursive=True)), known)
-    assert strictest([allowed, asked]) is asked
-    assert strictest([floor_asked, asked]) is floor_asked
-    assert strictest([asked, floor_asked, refused, allowed]) is refused
 
 
 def test_a_quoted_glob_character_is_a_character() -> None:

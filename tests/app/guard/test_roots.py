@@ -18,7 +18,7 @@ from perdure.guard.judge import judge
 from perdure.guard.layout import LayoutProbe
 from perdure.guard.paths import Protected
 from perdure.guard.probe import Machine
-from perdure.guard.roots import HOME, Origin, Place, environment_roots, protected_roots
+from perdure.guard.roots import HOME, Entry, Origin, environment_roots, protected_roots
 from tests.app.guard.layouts import effect, reading
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
@@ -141,7 +141,7 @@ def test_this_very_process_is_protected() -> None:
     assert (sys.prefix in roots) == (sys.prefix != sys.base_prefix)
 
 
-def covering(path: str) -> Place | None:
+def covering(path: str) -> Entry | None:
     """Return the most specific entry of the table that a path of the home falls under."""
     fitting = [
         place

@@ -1,0 +1,105 @@
+"""What `perdure exec` does with a command, and what it shows of the run.
+
+Owns: reading the script, choosing where the record goes, and passing on what came of it. Does not own: running
+(tools).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import anyio
+
+from perdure.cli.guard import make_guard, own_folders
+from perdure.cli.options import ExecuteOptions
+from perdure.cli.output import Answer
+from perdure.cli.session import Session
+from perdure.domain.errors import UsageFault
+from perdure.installation import Installation
+from perdure.tools.run_record import RunRecord
+from perdure.tools.terminal import MOST_OUTPUT, SECONDS, Finished, Request, Terminal, layers
+
+_PROFILE_VARIABLE = "PERDURE_PROFILE"
+
+
+def execute(session: Session, options: ExecuteOptions) -> Answer:
+    """Return what came of a command that the guard let through.
+
+    Raises:
+        PerdureError: it was not run, with the reason.
+    """
+    request = _request(session, options)
+    folder = record_folder(session.installation, session.environ.get(_PROFILE_VARIABLE) or "default")
+    if folder is None:
+        session.output.warn(f"there is no home at {session.installation.home}: this run is not recorded")
+    terminal = Terminal(
+        guard=make_guard(session.installation),
+        environ=session.environ,
+        own_folders=own_folders(session.installation),
+        record=lambda run: RunRecord(folder, run),
+    )
+    finished = anyio.run(terminal.run, request)
+    if finished.survivors:
+        left = ", ".join(map(str, finished.survivors))
+        session.output.warn(f"these processes of the command could not be ended: {left}")
+    if finished.ended == "timed-out":
+        session.output.talk(f"the command was ended after {request.seconds:g} s")
+    return _answer(session, finished)
+
+
+def record_folder(installation: Installation, profile: str) -> Path | None:
+    """Return where a profile's runs are recorded; None where there is no home, which none of this makes."""
+    if not installation.home.is_dir() or os.sep in profile or profile.startswith("."):
+        return None
+    return installation.home / "state" / profile
+
+
+def _request(session: Session, options: ExecuteOptions) -> Request:
+    command, script = options["command"], options["script"]
+    hint = session.installation.app_command("exec", "--help")
+    if bool(command) == (script is not None):
+        raise UsageFault("exec takes a COMMAND or --script FILE, one of the two", hint=hint)
+    text: str | None = None
+    if script is not None:
+        try:
+            text = sys.stdin.read() if script == "-" else Path(script).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageFault(f"the script {script} cannot be read: {error}", hint=hint) from error
+    elif len(command) == 1:
+        text, command = command[0], ()
+    if "\0" in (text or "".join(command)):
+        raise UsageFault("a command cannot hold a NUL character", hint=hint)
+    return Request(
+        command=command,
+        script=text,
+        shell=options["shell"],
+        cwd=os.path.abspath(options["cwd"] or os.getcwd()),
+        seconds=options["seconds"] or SECONDS,
+        most_output=options["most_output"] or MOST_OUTPUT,
+    )
+
+
+def _answer(session: Session, finished: Finished) -> Answer:
+    stdout, stderr = (data.decode(errors="replace") for data in (finished.stdout, finished.stderr))
+    if not session.output.as_json:
+        session.output.pass_on(finished.stdout, finished.stderr)
+    return Answer(
+        data={
+            "run": finished.run,
+            "verdict": finished.verdict.to_json(),
+            "layers": layers(),
+            "exit_code": finished.exit_code,
+            "ended": finished.ended,
+            "seconds": round(finished.seconds, 3),
+            "stdout": stdout,
+            "stderr": stderr,
+            "stdout_bytes_left_out": finished.stdout_cut,
+            "stderr_bytes_left_out": finished.stderr_cut,
+            "killed": list(finished.killed),
+            "survivors": list(finished.survivors),
+        },
+        text=None,
+        exit_code=finished.exit_code,
+    )

@@ -1,0 +1,259 @@
+"""What `perdure guard …` shows.
+
+Owns: the guard of this process, and its answers as text and data. Does not own: options (commands), verdicts (guard).
+Keeps: guard-explain-runs-nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import perdure
+from perdure.cli.output import Answer, columns, printable
+from perdure.cli.session import Session
+from perdure.domain.effect import Effect, Hole
+from perdure.domain.errors import EXIT_DONE, EXIT_FOUND, EXIT_USAGE, CorpusInvalid
+from perdure.domain.json_value import JsonValue
+from perdure.domain.verdict import Ruling, Verdict
+from perdure.guard.corpus import Tally, check, read_corpus, shown_ruling
+from perdure.guard.paths import show_word
+from perdure.guard.probe import Machine
+from perdure.guard.roots import Origin, Root, protected_roots
+from perdure.guard.service import Explanation, Guard, Place
+from perdure.installation import Installation
+from perdure.tools.environment import scrub
+
+_EXIT = {Ruling.ALLOW: EXIT_DONE, Ruling.ASK: EXIT_USAGE, Ruling.REFUSE: EXIT_FOUND}
+_COMPRESSED = b"\x1f\x8b"
+_LONGEST_LINE = 128 * 1024
+
+
+def origin_of(installation: Installation) -> Origin:
+    """Return what this process is made of."""
+    return Origin(
+        executable=str(installation.executable),
+        prefix=os.path.abspath(sys.prefix),
+        base_prefix=os.path.abspath(sys.base_prefix),
+        code=os.path.dirname(os.path.abspath(perdure.__file__)),
+        home=str(installation.home),
+        generation=None if installation.generation is None else str(installation.generation),
+    )
+
+
+def own_folders(installation: Installation) -> list[str]:
+    """Return the directories of commands that are Perdure's own."""
+    return [
+        os.path.dirname(os.path.abspath(sys.executable)),
+        os.path.join(sys.prefix, "Scripts" if sys.platform == "win32" else "bin"),
+        str(installation.home / "bin"),
+    ]
+
+
+def make_guard(installation: Installation) -> Guard:
+    """Return the guard of this process."""
+    probe = Machine()
+    origin = origin_of(installation)
+    return Guard(lambda: protected_roots(origin, probe), probe, homes=homes())
+
+
+def homes() -> list[str]:
+    """Return the directories of the person's own files, as they are called and as they really are."""
+    home = os.path.expanduser("~")
+    return list(dict.fromkeys([home, os.path.realpath(home)]))
+
+
+def place_for(session: Session, cwd: str | None) -> Place:
+    """Return the shell that `perdure exec` would start there."""
+    environment = scrub(session.environ, own_folders(session.installation), run="")
+    return Place(
+        cwd=os.path.abspath(cwd or os.getcwd()),
+        home=environment.get("HOME", os.path.expanduser("~")),
+        environment=environment,
+        complete=True,
+    )
+
+
+def text_of(command: Sequence[str]) -> str:
+    """Return the text that words stand for: one is a text already, several get their quoting back."""
+    return command[0] if len(command) == 1 else shlex.join(command)
+
+
+def explain(session: Session, command: Sequence[str], shell: str, cwd: str | None) -> Answer:
+    """Return everything that leads to the verdict on a command."""
+    text = text_of(command)
+    found = make_guard(session.installation).explain(text, shell=shell, place=place_for(session, cwd))
+    verdict = found.verdict
+    return Answer(
+        data={
+            "command": text,
+            "shell": shell,
+            "verdict": verdict.to_json(),
+            "readers": [
+                {
+                    "reader": view.reading.reader,
+                    "ruling": view.verdict.ruling.value,
+                    "floor": view.verdict.floor,
+                    "effects": [_effect_data(effect) for effect in view.reading.effects],
+                    "not_analysable": [
+                        {"reason": place.reason, "span": [place.span.start, place.span.end]}
+                        for place in view.reading.not_analysable
+                    ],
+                }
+                for view in found.views
+            ],
+        },
+        text=printable("\n".join(_explained(found))),
+        exit_code=_EXIT[verdict.ruling],
+    )
+
+
+def _explained(found: Explanation) -> Iterator[str]:
+    verdict = found.verdict
+    yield f"{shown_ruling(verdict)}, risk {verdict.risk.value}"
+    yield from (f"  {reason.code}: {reason.text}" for reason in verdict.reasons)
+    for view in found.views:
+        yield ""
+        yield f"reader {view.reading.reader}: {shown_ruling(view.verdict)}"
+        rows = [
+            (f"  {effect.act.value}", _shown_operand(effect), effect.certainty.value, f"by {effect.by}")
+            for effect in view.reading.effects
+        ]
+        yield from columns(rows) if rows else ["  no effect"]
+        yield from (f"  not analysable: {place.reason}" for place in view.reading.not_analysable)
+    if verdict.meetings:
+        yield ""
+        yield "roots met:"
+        for meeting in verdict.meetings:
+            sure = "" if meeting.sure else " (perhaps)"
+            yield f"  {meeting.operand} {meeting.overlap.value} {meeting.root}{sure}: {meeting.why}"
+
+
+def _shown_operand(effect: Effect) -> str:
+    words = [show_word(effect.operand), *(show_word(word) for word in effect.arguments)]
+    marks = [
+        name
+        for name, on in (
+            ("and below", effect.recursive),
+            ("through links", effect.through_link),
+            ("only below", effect.only_below),
+        )
+        if on
+    ]
+    if effect.names:
+        marks.append("named " + ", ".join(map(show_word, effect.names)))
+    return " ".join(words) + (f" ({', '.join(marks)})" if marks else "")
+
+
+def _effect_data(effect: Effect) -> dict[str, JsonValue]:
+    return {
+        "act": effect.act.value,
+        "operand": show_word(effect.operand),
+        "known": not any(isinstance(piece, Hole) for spelling in effect.operand.spellings for piece in spelling),
+        "arguments": [show_word(word) for word in effect.arguments],
+        "directories": [show_word(word) for word in effect.directories],
+        "certainty": effect.certainty.value,
+        "recursive": effect.recursive,
+        "through_link": effect.through_link,
+        "only_below": effect.only_below,
+        "names": [show_word(word) for word in effect.names],
+        "by": effect.by,
+        "span": [effect.span.start, effect.span.end],
+    }
+
+
+def list_roots(session: Session) -> Answer:
+    """Return what is protected, and why."""
+    roots: Sequence[Root] = protected_roots(origin_of(session.installation), Machine())
+    rows = [(root.path, root.why + (" (not to be read either)" if root.secret else "")) for root in roots]
+    return Answer(
+        data={"roots": [{"path": root.path, "why": root.why, "secret": root.secret} for root in roots]},
+        text=printable("\n".join(columns(rows))),
+    )
+
+
+def check_corpus(file: str, shells: Sequence[str], *, wrap: bool) -> Answer:
+    """Return how a corpus came out.
+
+    Raises:
+        CorpusInvalid: it cannot be read, or is not of the form.
+    """
+    cases = [case for case in read_corpus(_read(file), file) if not shells or case.shell in shells]
+    if not cases:
+        raise CorpusInvalid(f"{file} has no line for {', '.join(shells) or 'any shell'}", context={"path": file})
+    tally = Tally()
+    for result in check(cases, wrap=wrap):
+        tally.add(result)
+    rows = [("expected", "floor and classification say", "lines")]
+    rows += [(expected, said, str(count)) for (expected, said), count in sorted(tally.counts.items())]
+    lines = [*columns(rows), "", f"{len(cases)} lines, {tally.wrapped} wrapped, {len(tally.mismatches)} mismatches"]
+    for result in tally.mismatches:
+        wrapper = f" in {result.wrapper}" if result.wrapper else ""
+        lines.append(
+            f"  {result.case.identity}{wrapper}: expected {result.case.expected.value}, "
+            f"got {shown_ruling(result.verdict)}: {result.case.command!r} ({result.case.why})"
+        )
+    return Answer(
+        data={
+            "lines": len(cases),
+            "wrapped": tally.wrapped,
+            "counts": [
+                {"expected": expected, "said": said, "lines": count}
+                for (expected, said), count in sorted(tally.counts.items())
+            ],
+            "mismatches": [result.to_json() for result in tally.mismatches],
+        },
+        text=printable("\n".join(lines)),
+        exit_code=EXIT_FOUND if tally.mismatches else EXIT_DONE,
+    )
+
+
+def scan(session: Session, file: str, shell: str, cwd: str | None, *, field: int | None, asks: bool) -> Answer:
+    """Return the shares of what the guard says of a file's lines, with every refusal."""
+    guard, place = make_guard(session.installation), place_for(session, cwd)
+    counts: Counter[str] = Counter()
+    listed: list[tuple[int, str, Verdict]] = []
+    for number, line in _commands(file, field):
+        verdict = guard.judge(line, shell=shell, place=place)
+        counts[shown_ruling(verdict)] += 1
+        if verdict.ruling is Ruling.REFUSE or (asks and verdict.floor):
+            listed.append((number, line, verdict))
+    total = sum(counts.values())
+    rows = [("verdict", "lines", "share")]
+    rows += [(name, str(count), f"{count / total:.2%}") for name, count in counts.most_common()]
+    lines = [*columns(rows), f"{total} lines"]
+    for number, line, verdict in listed:
+        lines += [f"{number}: {shown_ruling(verdict)}: {line}", f"    {verdict.reasons[0].text}"]
+    return Answer(
+        data={
+            "lines": total,
+            "counts": dict(counts),
+            "listed": [
+                {"line": number, "command": line, "verdict": verdict.to_json()} for number, line, verdict in listed
+            ],
+        },
+        text=printable("\n".join(lines)),
+    )
+
+
+def _commands(file: str, field: int | None) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(_read(file).decode(errors="replace").splitlines(), start=1):
+        command = line
+        if field is not None:
+            fields = line.split("\t")
+            command = fields[field - 1] if len(fields) >= field else ""
+        if command.strip() and not line.startswith("#"):
+            yield number, command[:_LONGEST_LINE]
+
+
+def _read(file: str) -> bytes:
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return gzip.decompress(data) if data.startswith(_COMPRESSED) else data
+    except (OSError, EOFError) as error:
+        raise CorpusInvalid(f"{file} cannot be read: {error}", context={"path": file}) from error

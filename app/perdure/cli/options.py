@@ -1,0 +1,17 @@
+"""The options of a command as one value, where they are too many for a signature.
+
+Owns: their names and types. Does not own: how they are written (commands), or what they mean (execute).
+"""
+
+from typing import TypedDict
+
+
+class ExecuteOptions(TypedDict):
+    """The options of `exec`."""
+
+    command: tuple[str, ...]
+    script: str | None
+    shell: str
+    cwd: str | None
+    seconds: float | None
+    most_output: int | None

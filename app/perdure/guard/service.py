@@ -1,0 +1,92 @@
+"""The guard as it is asked: a text in, a verdict out.
+
+Owns: putting reading, roots and judging together, with the roots of the moment. Does not own: any of them, or what
+follows. Keeps: guard-roots-computed, guard-explained: an explanation's verdict is the one that a run gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from perdure.domain.effect import Reading
+from perdure.domain.verdict import Verdict
+from perdure.guard.judge import judge
+from perdure.guard.paths import Protected
+from perdure.guard.probe import Probe
+from perdure.guard.roots import Root
+from perdure.guard.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The shell that a text is for."""
+
+    cwd: str
+    home: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    complete: bool = False
+    """Whether no other variable can be set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What one reader made of a text, and what would follow from that alone."""
+
+    reading: Reading
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Everything that led to a verdict."""
+
+    views: tuple[View, ...]
+    """The first one is that of the reader that answers; what another one says is for comparison."""
+    verdict: Verdict
+
+
+class Guard:
+    """The guard of one machine."""
+
+    def __init__(self, roots: Callable[[], Sequence[Root]], probe: Probe, *, homes: Sequence[str]) -> None:
+        """Know how to find out what is protected.
+
+        Args:
+            roots: computes the roots; asked for each text, because PM may have switched generations since.
+            probe: the filesystem that they lie in.
+            homes: the directories of people's own files.
+        """
+        self._roots = roots
+        self._probe = probe
+        self._homes = tuple(homes)
+
+    def judge(self, text: str, *, shell: str, place: Place) -> Verdict:
+        """Return what may follow a text that a shell would run."""
+        from perdure.guard.reading import read
+
+        protected = self._protected()
+        return judge(read(text, shell, self._session(place)), protected, self._homes)
+
+    def explain(self, text: str, *, shell: str, place: Place) -> Explanation:
+        """Return the same verdict with all that led to it, and what the other reader would have made of the text."""
+        from perdure.guard.reading import read, read_slowly
+
+        session, protected = self._session(place), self._protected()
+        readings = [read(text, shell, session)]
+        if readings[0].reader == "fast":
+            readings.append(read_slowly(text, shell, session))
+        views = tuple(View(reading=reading, verdict=judge(reading, protected, self._homes)) for reading in readings)
+        return Explanation(views=views, verdict=views[0].verdict)
+
+    def _protected(self) -> Protected:
+        return Protected(self._roots(), self._probe)
+
+    def _session(self, place: Place) -> Session:
+        return Session(
+            directory=place.cwd,
+            home=place.home,
+            environment=place.environment,
+            complete=place.complete,
+            probe=self._probe,
+        )

@@ -1,0 +1,55 @@
+"""What is written down about each run.
+
+Owns: `state/<profile>/runs-<year>-<month>.jsonl`: one line when a command was judged, one when it was really started,
+one when it had ended. Does not own: reading them back. Keeps: exec-recorded: what was started is on record before
+anything else is done for it, and what was not started is never recorded as executed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from perdure.domain.errors import RunRecordLost
+from perdure.domain.json_value import JsonValue
+
+SCHEMA = 1
+
+
+class RunRecord:
+    """The record of one run; without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None, run: str) -> None:
+        """Know where the lines of this run go."""
+        self._folder = folder
+        self._run = run
+
+    def write(self, event: str, at: str, **said: JsonValue) -> None:
+        """Append one line.
+
+        Args:
+            event: ``judged``, ``executed``, ``failed-to-start`` or ``ended``.
+            at: UTC, as in ``2030-01-31T12:00:00Z``.
+            said: what belongs to it.
+
+        Raises:
+            RunRecordLost: it cannot be written.
+        """
+        if self._folder is None:
+            return
+        line: Mapping[str, JsonValue] = {"schema": SCHEMA, "run": self._run, "event": event, "at": at, **said}
+        path = self._folder / f"runs-{at[:7]}.jsonl"
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # One write to a file that is only appended to: lines of two runs do not mix.
+            handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(handle, json.dumps(line).encode() + b"\n")
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise RunRecordLost(
+                f"the run cannot be recorded in {path}: {error.strerror or error}", context={"path": str(path)}
+            ) from error

@@ -1,0 +1,297 @@
+"""Runs a command the way an agent's terminal does.
+
+The guard comes first, then a scrubbed environment, bounded output and time, and nothing is left of it at the end.
+
+Owns: the order of these, and the only place from which a command of an agent is started. Does not own: the verdict
+(guard), the process itself (processes). Keeps: exec-guard-first, exec-recorded, exec-output-bounded, exec-tree-ended,
+exec-environment.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+
+from perdure.domain.errors import (
+    CommandNeedsApproval,
+    CommandNotExecutable,
+    CommandNotFound,
+    CommandRefused,
+    PerdureError,
+)
+from perdure.domain.json_value import JsonValue
+from perdure.domain.verdict import Ruling, Verdict
+from perdure.guard.service import Guard, Place
+from perdure.tools import processes
+from perdure.tools.capture import Capture
+from perdure.tools.environment import scrub
+from perdure.tools.run_record import RunRecord
+
+SECONDS = 120.0
+"""How long a command may take unless told."""
+MOST_OUTPUT = 256 * 1024
+"""How many bytes of each stream are kept unless told."""
+EXIT_TIMED_OUT = 124
+
+_GRACE_SECONDS = 2.0
+_DRAIN_SECONDS = 1.0
+_CHUNK = 64 * 1024
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != "win32" else ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be run."""
+
+    command: tuple[str, ...] = ()
+    """Program and arguments, started without a shell; empty where `script` is set."""
+    script: str | None = None
+    """A text for `shell`."""
+    shell: str = "bash"
+    cwd: str
+    """Absolute."""
+    seconds: float = SECONDS
+    most_output: int = MOST_OUTPUT
+
+    @property
+    def text(self) -> str:
+        """What the guard reads: the script, or the command with its quoting restored."""
+        return shlex.join(self.command) if self.script is None else self.script
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What came of a run."""
+
+    run: str
+    """The run's id."""
+    verdict: Verdict
+    exit_code: int
+    """The command's own; 128 and the signal's number where one ended it; 124 where its time was over."""
+    ended: str
+    """``exited``, ``signalled``, ``timed-out`` or ``interrupted``."""
+    stdout: bytes
+    stderr: bytes
+    stdout_cut: int
+    """How many bytes are left out of `stdout`."""
+    stderr_cut: int
+    seconds: float
+    killed: tuple[int, ...]
+    """Processes that the command had started and left."""
+    survivors: tuple[int, ...]
+    """Those that could not be ended, as where they belong to another user."""
+    signal: int | None = None
+    """The signal that interrupted the run, where one did."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Terminal:
+    """Where the commands of an agent are run."""
+
+    guard: Guard
+    environ: Mapping[str, str]
+    own_folders: Sequence[str]
+    """Directories of commands that are Perdure's own."""
+    record: Callable[[str], RunRecord]
+    """The record for a run's id."""
+    now: Callable[[], dt.datetime] = field(default=lambda: dt.datetime.now(dt.UTC))
+
+    async def run(self, request: Request) -> Finished:
+        """Run a command, if the guard lets it through, and return what came of it.
+
+        Raises:
+            CommandRefused: the guard refuses it; nothing was started.
+            CommandNeedsApproval: it needs a person's approval, and there is none to ask; nothing was started.
+            CommandNotFound: there is no such program.
+            CommandNotExecutable: it cannot be started.
+            RunRecordLost: the run cannot be recorded, so nothing was started.
+        """
+        run = secrets.token_urlsafe(12)
+        record = self.record(run)
+        environment = scrub(self.environ, self.own_folders, run)
+        # A text may take its whole budget to read: nothing else of this process waits for it.
+        verdict = await anyio.to_thread.run_sync(self._judge, request, environment)
+        record.write(
+            "judged",
+            self._at(),
+            command=list[JsonValue](request.command) or None,
+            script=request.script,
+            shell=request.shell,
+            cwd=request.cwd,
+            verdict=verdict.to_json(),
+            layers=layers(),
+        )
+        _require(verdict, request)
+        return await self._started(request, environment, record, run, verdict)
+
+    def _judge(self, request: Request, environment: Mapping[str, str]) -> Verdict:
+        shell = "bash" if request.script is None else request.shell
+        place = Place(
+            cwd=request.cwd,
+            home=environment.get("HOME", os.path.expanduser("~")),
+            environment=environment,
+            complete=True,
+        )
+        return self.guard.judge(request.text, shell=shell, place=place)
+
+    async def _started(
+        self, request: Request, environment: Mapping[str, str], record: RunRecord, run: str, verdict: Verdict
+    ) -> Finished:
+        began = time.monotonic()
+        command = _command(request, environment)
+        try:
+            process = await processes.start(command, cwd=request.cwd, environment=environment)
+        except OSError as error:
+            record.write("failed-to-start", self._at(), reason=error.strerror or str(error))
+            raise _not_started(command[0], request.cwd, error) from error
+        record.write("executed", self._at(), pid=process.pid)
+        stdout, stderr = Capture(request.most_output), Capture(request.most_output)
+        ending = await _attend(process, request.seconds, stdout, stderr)
+        exit_code = _exit_code(process, ending)
+        record.write(
+            "ended",
+            self._at(),
+            exit_code=exit_code,
+            ended=ending.how,
+            seconds=round(time.monotonic() - began, 3),
+            stdout_bytes=stdout.seen,
+            stderr_bytes=stderr.seen,
+            survivors=list[JsonValue](ending.survivors),
+        )
+        return Finished(
+            run=run,
+            verdict=verdict,
+            exit_code=exit_code,
+            ended=ending.how,
+            stdout=stdout.data(),
+            stderr=stderr.data(),
+            stdout_cut=stdout.cut,
+            stderr_cut=stderr.cut,
+            seconds=time.monotonic() - began,
+            killed=tuple(ending.killed),
+            survivors=tuple(ending.survivors),
+            signal=ending.signal,
+        )
+
+    def _at(self) -> str:
+        return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def layers() -> dict[str, JsonValue]:
+    """Return which of the guard's layers are on for a run that is started here."""
+    return {"environment": True, "floor": True, "jail": False}
+
+
+def _require(verdict: Verdict, request: Request) -> None:
+    if verdict.ruling is Ruling.ALLOW:
+        return
+    why = "; ".join(dict.fromkeys(reason.text for reason in verdict.reasons[:3]))
+    context: dict[str, JsonValue] = {"command": request.text, "verdict": verdict.to_json()}
+    if verdict.ruling is Ruling.REFUSE:
+        raise CommandRefused(f"the command was not run: {why}", context=context)
+    raise CommandNeedsApproval(
+        f"the command was not run: it needs a person's approval, and nobody can be asked here: {why}", context=context
+    )
+
+
+def _command(request: Request, environment: Mapping[str, str]) -> list[str]:
+    if request.script is None:
+        # The program that the scrubbed PATH finds, not the one that the app's own would.
+        program = request.command[0]
+        found = shutil.which(program, path=environment.get("PATH", os.defpath)) if os.sep not in program else None
+        return [found or program, *request.command[1:]]
+    found = shutil.which(request.shell, path=environment.get("PATH", os.defpath)) or request.shell
+    options = ["--noprofile", "--norc"] if request.shell == "bash" else []
+    return [found, *options, "-c", request.script]
+
+
+def _not_started(program: str, cwd: str, error: OSError) -> PerdureError:
+    context: dict[str, JsonValue] = {"program": program, "cwd": cwd}
+    if not os.path.isdir(cwd):
+        return CommandNotExecutable(f"there is no directory {cwd} to run {program} in", context=context)
+    kind = CommandNotFound if isinstance(error, FileNotFoundError) else CommandNotExecutable
+    return kind(f"{program} cannot be started: {error.strerror or error}", context=context)
+
+
+@dataclass(slots=True)
+class _Ending:
+    how: str = "exited"
+    signal: int | None = None
+    killed: list[int] = field(default_factory=list)
+    survivors: list[int] = field(default_factory=list)
+
+
+async def _attend(process: Process, seconds: float, stdout: Capture, stderr: Capture) -> _Ending:
+    """Wait for a command to end, reading what it writes meanwhile, and have nothing of it left whatever happens."""
+    ending = _Ending()
+    try:
+        async with anyio.create_task_group() as readers:
+            ends = anyio.Event(), anyio.Event()
+            readers.start_soon(_read, process.stdout, stdout, ends[0])
+            readers.start_soon(_read, process.stderr, stderr, ends[1])
+            await _wait(process, seconds, ending)
+            # What it left behind may hold the streams open for ever.
+            ending.killed, ending.survivors = await processes.end_all(process)
+            with anyio.move_on_after(_DRAIN_SECONDS):
+                for end in ends:
+                    await end.wait()
+            readers.cancel_scope.cancel()
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await processes.end_all(process)
+        raise
+    return ending
+
+
+async def _read(stream: ByteReceiveStream | None, capture: Capture, ended: anyio.Event) -> None:
+    try:
+        while stream is not None:
+            capture.feed(await stream.receive(_CHUNK))
+    except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+        pass
+    finally:
+        ended.set()
+
+
+async def _wait(process: Process, seconds: float, ending: _Ending) -> None:
+    """Have the command end: by itself, when its time is over, or because this process is told to end."""
+
+    async def watch(scope: anyio.CancelScope) -> None:
+        with anyio.open_signal_receiver(*_ENDING_SIGNALS) as received:
+            async for number in received:
+                ending.signal = int(number)
+                scope.cancel()
+                return
+
+    with anyio.move_on_after(seconds) as waiting:
+        async with anyio.create_task_group() as watchers:
+            watchers.start_soon(watch, waiting)
+            await process.wait()
+            watchers.cancel_scope.cancel()
+    if process.returncode is None:
+        ending.how = "timed-out" if ending.signal is None else "interrupted"
+        processes.ask_to_end(process, ending.signal or signal.SIGTERM)
+        with anyio.move_on_after(_GRACE_SECONDS):
+            await process.wait()
+    elif process.returncode < 0:
+        ending.how = "signalled"
+
+
+def _exit_code(process: Process, ending: _Ending) -> int:
+    if ending.how == "timed-out":
+        return EXIT_TIMED_OUT
+    if ending.signal is not None:
+        return 128 + ending.signal
+    code = process.returncode or 0
+    return 128 - code if code < 0 else code
