@@ -214,6 +214,10 @@ class Uv:
         """Have nothing of the distributions left in the cache: what lies there was found to be wrong."""
         self._uv(["cache", "clean", "--force", *distributions], f"cleaning {', '.join(distributions)} out of the cache")
 
+    def prune(self) -> None:
+        """Have nothing in the cache that no entry of it leads to."""
+        self._uv(["cache", "prune", "--force"], "pruning the cache")
+
     def lock(
         self,
         project: Path,
@@ -302,7 +306,7 @@ class Uv:
         self._layout.scratch.mkdir(parents=True, exist_ok=True)
         try:
             completed = run(
-                [self.binary, *arguments, *shared, "--cache-dir", self._layout.cache / "uv"],
+                [self.binary, *arguments, *shared, "--cache-dir", self._layout.uv_cache],
                 environment={**self._environment(), **(variables or {})},
                 directory=self._layout.scratch,
                 timeout=STEP_SECONDS,

@@ -136,15 +136,16 @@ def label(session: Session, name: str, generation: str | None, remove: bool) -> 
 
 @click.command(cls=Verb, kind="mutating")
 @click.option("--keep", type=click.IntRange(0, 10_000), metavar="N", help="How many of the newest stay; 5 by default.")
+@click.option("--cache", is_flag=True, help="Prune the cache to what repairing and going back needs, too.")
 @click.pass_obj
-def collect(session: Session, keep: int | None) -> Answer:
+def collect(session: Session, keep: int | None, cache: bool) -> Answer:
     """Remove the generations that nothing needs any more.
 
     Old receipts that tell of nothing which is still there go with them.
     """
     from perdure_pm.cli.remote import call
 
-    return call(session, "collect", {"keep": keep}, _show_collected)
+    return call(session, "collect", {"keep": keep, "cache": cache}, _show_collected)
 
 
 def show_packages(packages: list[dict[str, str | None]]) -> list[list[str]]:
@@ -159,6 +160,10 @@ def show_packages(packages: list[dict[str, str | None]]) -> list[list[str]]:
         ]
         for found in packages
     ]
+
+
+def _show_size(size: int) -> str:
+    return f"{size / 1_000_000:.1f} MB"
 
 
 def _show_selected(data: Mapping[str, Any], status: str) -> str:
@@ -176,4 +181,10 @@ def _show_collected(data: Mapping[str, Any], status: str) -> str:
         gone.append("1 receipt" if data["receipts"] == 1 else f"{data['receipts']} receipts")
     rows = [[name, ", ".join(reasons)] for name, reasons in data["kept"].items()]
     first = f"{verb} {', '.join(gone)}" if gone else "nothing to remove"
+    cached = data.get("cache")
+    if cached:
+        packages = ", ".join(cached["removed"]) or "nothing that a package needs"
+        first += f"\n{verb} from the cache: {packages}"
+        if "freed" in cached:
+            first += f"; {_show_size(cached['freed'])} freed, {_show_size(cached['left'])} left"
     return first + (f"\n\n{columns(rows, ['kept', 'why'])}" if rows else "") if status != "refused" else first

@@ -20,6 +20,7 @@ from perdure_pm.adapters.occupants import find_occupants
 from perdure_pm.model.errors import IntegrityFault, PerdureError
 from perdure_pm.model.retention import NEWEST, YOUNG, Candidate, decide_kept
 from perdure_pm.ops.arguments import read_number
+from perdure_pm.ops.cache import prune_cache, require_plain_cache
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.receipts_kept import collect_receipts, plan_receipts
@@ -41,14 +42,17 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
 
     Args:
         context: the world.
-        arguments: ``keep``: how many of the newest stay in any case.
+        arguments: ``keep``: how many of the newest stay in any case; ``cache``: whether the cache is pruned too.
 
     Raises:
-        IntegrityFault: a pointer or the labels cannot be read: what is needed cannot be told, so nothing goes.
+        IntegrityFault: a pointer or the labels cannot be read: what is needed cannot be told, so nothing goes. Or the
+            cache is to be pruned, and a link leads out of it.
     """
     layout = context.layout
     newest = read_number(arguments, "keep", NEWEST)
     with exclusive(context, "collect"):
+        if arguments.get("cache") is True:
+            require_plain_cache(layout)
         notices = () if context.dry_run else _recover_profiles(context)
         generations, damaged = list_generations(layout)
         kept = plan_collection(layout, generations, now=context.clock(), newest=newest)
@@ -63,7 +67,9 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         staying = set(list_identities(layout)).difference(going, half_built)
         if context.dry_run:
             data["receipts"] = len(plan_receipts(context, staying))
-            return Outcome(status="ok", data={**data, "dry_run": True})
+            if arguments.get("cache") is True:
+                data["cache"], notices = prune_cache(context)
+            return Outcome(status="ok", data={**data, "dry_run": True}, obligations=notices)
         left = []
         for name in [*going, *half_built]:
             context.reporter.progress("collect", f"removing {name}")
@@ -78,9 +84,13 @@ def collect(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         left += _remove_temporaries(context)
         data["receipts"] = collect_receipts(context, staying)
         data["left"] = left
+        if arguments.get("cache") is True:
+            data["cache"], said = prune_cache(context)
+            notices = (*notices, *said)
         data["removed"] = [name for name in going if str(layout.generation(name)) not in left]
         parts = ("releases", "plugins", "runtimes", "receipts")
-        changed = going or half_built or any(data[part] for part in parts)
+        freed = data.get("cache", {}).get("freed")
+        changed = going or half_built or freed or any(data[part] for part in parts)
         kept_back = tuple(f"{path} could not be removed yet; the next collect tries again" for path in left)
         return Outcome(
             status="ok" if changed else "noop",

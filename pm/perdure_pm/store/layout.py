@@ -62,6 +62,11 @@ class Layout:
         return self.home / "cache"
 
     @property
+    def uv_cache(self) -> Path:
+        """Uv's own, which shares inodes with what was installed from it."""
+        return self.cache / "uv"
+
+    @property
     def offers(self) -> Path:
         """What an index said of a distribution's releases, for as long as it lets that be kept."""
         return self.home / "cache" / "offers"
