@@ -56,7 +56,7 @@ def prune_cache(context: Context) -> tuple[dict[str, Any], tuple[str, ...]]:
         return {"removed": names}, ()
     problem = find_uv_problem(layout, thorough=True)
     if problem:  # what can still be reached, uv alone knows
-        return {}, (f"{problem}: the cache stays as it is; to mend that: perdure-pm repair",)
+        return {}, (f"{problem}: the cache stays as it is",)
     before = measure(layout.cache)
     for entry in going:
         filesystem.remove_tree(entry.path)
