@@ -18,7 +18,7 @@ from perdure_pm.adapters.uv_cache import Cached, find_buckets, find_cached, meas
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.host import make_uv
-from perdure_pm.ops.runtime import find_uv_problem
+from perdure_pm.ops.tool_uv import find_uv_problem
 from perdure_pm.store.generations import list_generations
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import refuse_links
