@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-__all__ = ["MovedNameError", "MovedNameImportError", "MovedNameRefused", "PerdureCompatWarning", "facade"]
+    from perdure_compat._uses import Use
+
+__all__ = ["MovedNameError", "MovedNameImportError", "MovedNameRefused", "PerdureCompatWarning", "facade", "uses"]
 __version__ = "0.1.0"
 
 _Module: type[Any] = type(sys)  # `types.ModuleType`, without importing types
@@ -211,6 +213,12 @@ def facade(
         kind = type(module)
         module.__class__ = _FacadeModule if kind is _Module else type("FacadeModule", (_FacadeModule, kind), {})
     return state.get, state.names
+
+
+def uses() -> list[Use]:
+    """Return the lines of this process that used or probed moved names, by old name, file and line."""
+    loaded = sys.modules.get("perdure_compat._uses")
+    return loaded.uses() if loaded is not None else []
 
 
 def _before_facade(function: Any) -> Any:

@@ -22,7 +22,7 @@ def test_a_second_plugin_is_not_warned_about_but_recorded_with_its_line(run: Run
         run(
             """
             import watch, one, two
-            from perdure_compat._uses import uses
+            from perdure_compat import uses
             print(watch.seen)
             for use in uses():
                 print(use.old, use.new, use.module, use.file.rsplit("/", 1)[-1], use.line, use.uses, use.probes)

@@ -1,0 +1,93 @@
+"""Scopes, and what the names in them are bound to.
+
+Owns: Python's rules of which binding a name means. Does not own: filling them from code (reading).
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Under which conditions a piece of code runs."""
+
+    function: bool = False
+    guarded: bool = False
+    """In a `try` that forgives a failed import, or in what is done then."""
+    typing: bool = False
+    """For type checkers only."""
+    conditional: bool = False
+    body: tuple[ast.stmt, ...] = ()
+    """The statements among which it stands."""
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """A module, class, function or comprehension, and what it binds."""
+
+    kind: str
+    parent: Scope | None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    outside: dict[str, Scope] = field(default_factory=dict)
+    """Names that `global` or `nonlocal` gives to another scope."""
+
+    def lookup(self, name: str) -> list[Binding]:
+        """Return what may be bound to a name that is used here, or nothing for a builtin."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.outside:
+                return scope.outside[name].bindings.get(name, [])
+            # A class's names are not seen from the functions in it.
+            if name in scope.bindings and (scope is self or scope.kind != "class"):
+                return scope.bindings[name]
+            scope = scope.parent
+        return []
+
+
+@dataclass(slots=True, eq=False)
+class Binding:
+    """One place that binds a name; an import has `dotted`, anything else none."""
+
+    scope: Scope
+    name: str
+    line: int
+    dotted: tuple[str, ...] = ()
+    statement: ast.Import | ast.ImportFrom | None = None
+    alias: ast.alias | None = None
+    context: Context = Context()
+    references: list[Reference] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Reference:
+    """A name or an attribute chain that begins with a name: `a`, `a.b.c`."""
+
+    scope: Scope
+    context: Context
+    root: str
+    attributes: tuple[str, ...]
+    start: int
+    ends: tuple[int, ...]
+    """Where the root ends, and then each attribute."""
+    stored: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class AttributeCall:
+    """`getattr(a.b, "name")` and its like."""
+
+    target: Reference
+    literal: ast.Constant
+    context: Context
+
+
+@dataclass(slots=True, eq=False)
+class Text:
+    """A text that is a dotted name and nothing else."""
+
+    literal: ast.Constant
+    looked_up: bool
+    """Whether a function takes it that looks up names."""
+    context: Context
