@@ -137,8 +137,12 @@ def declare(item: Value, state: State) -> None:
 
 
 def _declare(machine: Machine, arguments: list[Value], state: State) -> Outcome:
+    exports = values.known(arguments[0]) == "export" or "-x" in _known(arguments)
     for argument in arguments[1:]:
         declare(argument, state)
+        name = (values.known(argument) or "").partition("=")[0].rstrip("+")
+        if exports:
+            state.exported |= {name}
     return Outcome(state, state)
 
 
@@ -168,12 +172,14 @@ def _set(machine: Machine, arguments: list[Value], state: State) -> Outcome:
             state.positionals = None
             return Outcome(state, state)
         if word in {"--", "-"}:
-            state.positionals = tuple(rest[1:])
+            state.positionals = values.placed(rest[1:])
             return Outcome(state, state)
         if word[:1] not in {"-", "+"}:
-            state.positionals = tuple(rest)
+            state.positionals = values.placed(rest)
             return Outcome(state, state)
         named = word[1:] == "o" and len(rest) > 1
+        if "a" in word[1:] or (named and values.known(rest[1]) == "allexport"):
+            state.options |= {"allexport"}
         if "f" in word[1:] or (named and values.known(rest[1]) == "noglob"):
             state.options = state.options | {"noglob"} if word[0] == "-" else state.options - {"noglob"}
         rest = rest[2:] if named else rest[1:]
@@ -285,7 +291,7 @@ def _trap(machine: Machine, arguments: list[Value], state: State) -> Outcome:
 def _read(machine: Machine, arguments: list[Value], state: State) -> Outcome:
     names: list[str] = []
     rest = arguments[1:]
-    array = False
+    array = raw = False
     while rest:
         word = values.known(rest[0])
         if word is None:
@@ -295,10 +301,12 @@ def _read(machine: Machine, arguments: list[Value], state: State) -> Outcome:
         if word.startswith("-") and len(word) > 1 and not names:
             if word[-1] in "dinNptu" and rest:
                 rest = rest[1:]
-            array = array or "a" in word
+            array, raw = array or "a" in word, raw or "r" in word
         else:
             names.append(word)
     held = values.lines(state.stdin) if state.stdin is not None else None
+    if held is not None and not raw and any("\\" in values.shown(line) for line in held):
+        held = None  # escapes are read, and may join lines
     if array:
         state.arrays[names[0] if names else "REPLY"] = None
     elif len(names) == 1 or not names:

@@ -72,12 +72,8 @@ def value(word: Word, state: State, machine: Substitutions, *, assigned: bool = 
             else:
                 piece = _tilde(part.text, state, alone=len(word.parts) == 1) if number == 0 else values.text(part.text)
         elif isinstance(part, Parameter) and _is_list(part):
-            separator = values.text(" ")
             listed = _list(part, state, machine)
-            if listed is None:
-                piece = values.unknown(f"${part.name}")
-            else:
-                piece = values.joined(*[item for entry in listed for item in (separator, entry)][1:])
+            piece = values.unknown(f"${part.name}") if listed is None else values.spaced(listed)
         else:
             piece = _single(part, state, machine)
         result = values.joined(result, piece)
@@ -86,7 +82,7 @@ def value(word: Word, state: State, machine: Substitutions, *, assigned: bool = 
 
 def _braces(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
     """Return the words that brace expansion makes of one, in order; the word itself where there is none."""
-    if not any(isinstance(part, Literal) and not part.quoted and "{" in part.text for part in parts):
+    if not _any_braces(parts):
         return [parts]
     # Characters that count are those of unquoted literals; everything else is one opaque symbol.
     symbols: list[str | Part] = []
@@ -97,6 +93,15 @@ def _braces(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
             symbols.append(part)
     expanded = _expand_braces(symbols, [0])
     return [_parts(symbols) for symbols in expanded] if expanded is not None else [(Parameter("{…}", quoted=True),)]
+
+
+def has_braces(word: Word) -> bool:
+    """Return whether a word may be subject to brace expansion."""
+    return _any_braces(word.parts)
+
+
+def _any_braces(parts: tuple[Part, ...]) -> bool:
+    return any(isinstance(part, Literal) and not part.quoted and "{" in part.text for part in parts)
 
 
 def _expand_braces(symbols: list[str | Part], count: list[int]) -> list[list[str | Part]] | None:
@@ -208,10 +213,11 @@ def _fields(parts: tuple[Part, ...], state: State, machine: Substitutions) -> li
     finished = [done if current is None else (*done, current) for done, current in ways]
     if len(finished) == 1:
         return [(values.merged(pieces),) for pieces in finished[0]]
-    # Ways of different lengths are laid over one another: every field of every way is somewhere in the result.
+    # Ways of different lengths are laid over one another: every field of every way is somewhere in the result, and a
+    # field that is not there in every way may be empty.
     columns = max(len(way) for way in finished)
     return [
-        values.union(tuple(values.merged(way[column]) for way in finished if column < len(way)))
+        values.union(tuple(values.merged(way[column]) if column < len(way) else () for way in finished))
         for column in range(columns)
     ]
 
@@ -325,7 +331,7 @@ def _tildes(text: str, state: State, *, first: bool, last: bool) -> Value:
 def _home(name: str, state: State) -> Value:
     session = state.session
     if name == "":
-        return state.variable("HOME") or values.text(session.home)
+        return state.variable("HOME") or values.union(values.text(session.home), values.unknown("~"))
     if name == "+":
         return state.directories
     if name == "-":
@@ -428,8 +434,7 @@ def _stored(part: Parameter, state: State, machine: Substitutions) -> Value | No
         listed = state.positionals
         if listed is None:
             return values.unknown("$*")
-        spaced = [item for entry in listed for item in (values.text(" "), entry)][1:]
-        return values.joined(*spaced)
+        return values.spaced(listed)
     if part.index is None:
         return state.variable(part.name)
     elements = state.arrays.get(part.name)
@@ -437,7 +442,7 @@ def _stored(part: Parameter, state: State, machine: Substitutions) -> Value | No
         return values.unknown(f"${{{part.name}[…]}}")
     index = _index_text(part)
     if index == "*":
-        return values.joined(*[item for entry in elements.values() for item in (values.text(" "), entry)][1:])
+        return values.spaced(elements.values())
     key = values.known(value(part.index, state, machine))
     if key is None or (key not in elements and not key.isdigit()):
         return (

@@ -7,15 +7,11 @@ names, so that ``find DIR -name X | xargs rm`` says the same as ``find DIR -name
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from perdure.domain.effect import Hole, Pattern, Spelling, Text
+from perdure.domain.effect import Hole, Piece, Spelling, Text
 from perdure.guard import values
 from perdure.guard.values import Value
-
-_BLANK = re.compile(r"[ \t\n\0]+")
-_LINE_END = re.compile(r"[\n\0]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +27,44 @@ class Found(Hole):
     """Whether they have more in common than the search's words say."""
 
 
-def items(text: Value, *, whole: bool) -> list[Value]:
-    """Return the arguments that a text makes for a program that reads them, by lines (`whole`) or by blanks."""
+def items(text: Value, *, whole: bool, plain: bool = False) -> list[Value]:
+    """Return the arguments that a text makes for a program that reads them.
+
+    Args:
+        text: what is read.
+        whole: whether lines are the arguments, or what stands between blanks.
+        plain: whether quotes and backslashes are characters like others; else they are read as `xargs` does.
+    """
     result: list[Value] = []
-    pattern = _LINE_END if whole else _BLANK
     for pieces in text:
-        current: list[Text | Pattern | Hole] = []
+        current: list[Piece] = []
+        quote = ""
+        begun = False
         for piece in pieces:
-            if isinstance(piece, Text):
-                head, *rest = pattern.split(piece.text)
-                current.append(Text(head))
-                for part in rest:
-                    _finish(current, result)
-                    current = [Text(part)]
-            else:
+            if not isinstance(piece, Text):
                 current.append(piece)
-        _finish(current, result)
+                begun = True
+                continue
+            characters = iter(piece.text)
+            for character in characters:
+                if not quote and character in ("\n\0" if whole else " \t\n\0"):
+                    _finish(current, result, begun=begun)
+                    current, begun = [], False
+                elif plain or character not in "'\"\\":
+                    current.append(Text(character))
+                    begun = True
+                elif character == "\\" and not quote:
+                    current.append(Text(next(characters, "")))
+                    begun = True
+                elif quote in {"", character}:
+                    quote = "" if quote else character
+                    begun = True
+                else:
+                    current.append(Text(character))
+        _finish(current, result, begun=begun)
     return list(dict.fromkeys(result))
 
 
-def _finish(current: list[Text | Pattern | Hole], result: list[Value]) -> None:
-    pieces = values.merged(tuple(current))
-    if pieces:
-        result.append((pieces,))
+def _finish(current: list[Piece], result: list[Value], *, begun: bool) -> None:
+    if begun:
+        result.append((values.merged(tuple(current)),))

@@ -169,7 +169,7 @@ class Interpreter(Machine):
             items = [field for word in command.words for field in expand.fields(word, state, self)]
         if not items:
             return Outcome(state, state)
-        state.assign(command.name, values.union(*items))
+        state.assign(command.name, values.single(values.union(*items)))
         certain = len(items) == 1
         return self._repeat(state, (), command.body, name=command.name, certain=certain)
 
@@ -194,10 +194,10 @@ class Interpreter(Machine):
                 self._escapes = []
                 if name and chosen is not None:
                     after_condition.variables[name] = chosen
-                merged = join(known, after_condition) or known
-                if same(merged, known):
+                before, known = known, join(known, after_condition) or known
+                if same(known, before):
                     break
-                known = merged if round_number < _ROUNDS - 1 else widened(known, merged)
+                known = known if round_number < _ROUNDS - 1 else widened(before, known)
                 if name and chosen is not None:
                     known.variables[name] = chosen
         finally:
@@ -245,9 +245,11 @@ class Interpreter(Machine):
                         items.append(given)
                     else:
                         items += expand.fields(given, state, self)
+                exports = command.keyword == "export" or values.text("-x") in items
                 for item in items:
                     if isinstance(item, Assignment):
                         self._assign(item, state, declared=True)
+                        state.exported |= {item.name} if exports else set()
                     else:
                         builtins.declare(item, state)
                 return Outcome(state, state)
@@ -265,6 +267,8 @@ class Interpreter(Machine):
                 return self._with_redirects(command.redirects, state, lambda: self.call(arguments, state))
             names = [assignment.name for assignment in command.assignments]
             before = {name: state.variables[name] for name in names if name in state.variables}
+            exported = state.exported
+            state.exported |= frozenset(names)
             for assignment in command.assignments:
                 self._assign(assignment, state)
             outcome = self._with_redirects(command.redirects, state, lambda: self.call(arguments, state))
@@ -272,20 +276,27 @@ class Interpreter(Machine):
                 for name in names:
                     way.variables.pop(name, None)
                 way.variables.update(before)
+                way.exported = exported
             return outcome
 
     def _assign(self, item: Assignment, state: State, *, declared: bool = False) -> None:
         if item.elements is not None:
             elements = dict(state.arrays.get(item.name) or {}) if item.append else {}
+            place = max((int(key) for key in elements if key.isdigit()), default=-1) + 1
             all_known = True
             for index, word in item.elements:
                 if index is None:
                     for field in expand.fields(word, state, self):
-                        elements[str(len(elements))] = field
+                        elements[str(place)] = field
+                        place += 1
                     continue
                 key = values.known(expand.value(index, state, self))
                 all_known = all_known and key is not None
                 elements[key or ""] = expand.value(word, state, self)
+                place = int(key) + 1 if key is not None and key.isdigit() else place
+            several = any(values.several(element) for element in elements.values())
+            if several:
+                elements = {str(place): held for place, held in enumerate(values.placed(list(elements.values())))}
             state.arrays[item.name] = elements if all_known else None
             state.variables.pop(item.name, None)
         elif item.value is None:
@@ -298,6 +309,8 @@ class Interpreter(Machine):
             state.arrays[item.name] = {**held, key: new} if held is not None and key is not None else None
         else:
             new = expand.value(item.value, state, self, assigned=True)
+            if declared and expand.has_braces(item.value):  # here, unlike elsewhere, they are expanded
+                new = values.unknown(f"${item.name}")
             state.assign(item.name, new, append=item.append)
 
     def _with_redirects(self, redirects: tuple[Redirect, ...], state: State, act: Callable[[], Outcome]) -> Outcome:
@@ -335,9 +348,11 @@ class Interpreter(Machine):
         name = values.known(target)
         if operator in {">&", "<&"} and name is not None and (name.rstrip("-").isdigit() or name == "-"):
             return None
-        if name is not None and name.startswith(_NO_FILE):
-            return None
         path = values.known(values.absolute(target, state.directories))
+        if name is not None and name.startswith(_NO_FILE):
+            if operator == "<" and redirect.descriptor in {"", "0"}:
+                state.stdin = state.files.get(path or "", values.unknown(name))
+            return None
         if operator in {"<", "<&"}:
             if redirect.descriptor in {"", "0"}:
                 state.stdin = self.contents(path, state)
@@ -441,7 +456,7 @@ class Interpreter(Machine):
                 for body in bodies:
                     inner = state if len(bodies) == 1 else state.copy()
                     # A function that calls itself again and again: from here on with anything at all.
-                    inner.positionals = tuple(arguments[1:]) if active < _ACTIVE_CALLS else None
+                    inner.positionals = values.placed(arguments[1:]) if active < _ACTIVE_CALLS else None
                     outcome = self.run(body, inner)
                     success, failure = join(success, outcome.success), join(failure, outcome.failure)
             for left in (*self._returns, *self._escapes):
@@ -487,10 +502,8 @@ class Interpreter(Machine):
     def shell(
         self, text: Value, state: State, *, positionals: tuple[Value, ...] | None, name: Value, what: str
     ) -> Outcome:
-        child = state.copy()
-        child.positionals, child.name, child.traps = positionals, name, ()
-        child.functions, child.aliases, child.arrays, child.options = {}, {}, {}, frozenset()
-        child.output = values.EMPTY
+        child = state.within()
+        child.positionals, child.name = positionals, name
         outer = self._ends, self._returns, self._escapes
         self._ends, self._returns, self._escapes = [], [], []
         try:

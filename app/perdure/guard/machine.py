@@ -11,7 +11,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from perdure.domain.effect import Act, Certainty, Effect, Hole, NotAnalysable, Span, Spelling, Text, Word
+from perdure.domain.effect import (
+    Act,
+    Certainty,
+    Effect,
+    Hole,
+    NotAnalysable,
+    Pattern,
+    Piece,
+    Span,
+    Spelling,
+    Text,
+    Word,
+)
 from perdure.guard import values
 from perdure.guard.found import Found
 from perdure.guard.session import Session
@@ -109,6 +121,10 @@ class Machine:
                 operand = tuple(other for other in operand if other is not pieces)
                 if not operand:
                     return
+        if act is not Act.RUN:
+            operand = tuple(pieces for pieces in operand if pieces)  # no program does anything to ""
+            if not operand:
+                return
         effect = Effect(
             act=act,
             operand=_word(operand),
@@ -238,8 +254,14 @@ def _word(value: Value) -> Word:
 
 
 def _plain(pieces: Spelling) -> Spelling:
-    if not any(isinstance(piece, Found) for piece in pieces):
+    if not any(isinstance(piece, Found | values.Name) for piece in pieces):
         return pieces
     first = pieces[0]
     start = (*first.root, Text("/")) if isinstance(first, Found) else ()
-    return values.merged((*start, *(Hole(piece.name) if isinstance(piece, Found) else piece for piece in pieces)))
+    return values.merged((*start, *map(_own, pieces)))
+
+
+def _own(piece: Piece) -> Piece:
+    if isinstance(piece, Found):
+        return Hole(piece.name)
+    return Pattern(piece.text) if isinstance(piece, values.Name) else piece

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from perdure.domain.effect import Spelling, Text
+from perdure.domain.effect import Hole, Pattern, Spelling, Text
 from perdure.guard import values
 from perdure.guard.values import Value
 
@@ -37,11 +37,17 @@ def echoed(arguments: list[Value], *, both: bool) -> Value:
         newline = newline and "n" not in option
         escapes = escapes or "e" in option
         arguments = arguments[1:]
+    arguments = [_printable(word) for word in arguments]
     plain = values.joined(*[item for word in arguments for item in (values.text(" "), word)][1:])
     if escapes or both:
         read = tuple(_unescaped(pieces) for pieces in plain)
         plain = read if escapes else values.union(plain, read)
     return values.joined(plain, values.text("\n")) if newline else plain
+
+
+def _printable(word: Value) -> Value:
+    """Return a word as text: a glob may be several names with blanks between."""
+    return tuple((Hole("*"),) if any(type(piece) is Pattern for piece in pieces) else pieces for pieces in word)
 
 
 def _unescaped(pieces: Spelling) -> Spelling:
@@ -59,6 +65,7 @@ def formatted(form: Value, arguments: list[Value]) -> Value:
         parts += [unescaped(pattern[at : match.start()]), None, match[0]]
         at = match.end()
     parts.append(unescaped(pattern[at:]))
+    arguments = [_printable(word) for word in arguments]
     takes = any(part is None and parts[number + 1] != "%%" for number, part in enumerate(parts))
     result = values.EMPTY
     rest = list(arguments)

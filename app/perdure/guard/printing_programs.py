@@ -63,7 +63,7 @@ def _ls(machine: Machine, name: str, words: list[Value], state: State) -> None:
 
 def _name_only(machine: Machine, name: str, words: list[Value], state: State) -> None:
     """Programs that print one word without a slash."""
-    state.output = values.joined(state.output, ((Pattern("*"),),), values.text("\n"))
+    state.output = values.joined(state.output, values.NAME, values.text("\n"))
 
 
 def _basename(machine: Machine, name: str, words: list[Value], state: State) -> None:
@@ -75,7 +75,7 @@ def _basename(machine: Machine, name: str, words: list[Value], state: State) -> 
     for pieces in operands[0]:
         text = values.spelled(pieces)
         if text is None or suffix is None:
-            found.append((Pattern("*"),))  # whatever it is, it has no slash
+            found.append((values.Name("*"),))  # whatever it is, it has no slash
         else:
             part = text.rstrip("/").rpartition("/")[2]
             found.append((Text(part.removesuffix(suffix) if part != suffix else part),))
@@ -118,7 +118,7 @@ def _mktemp(machine: Machine, name: str, words: list[Value], state: State) -> No
             head, *rest = re.split(r"X{3,}", piece.text)
             pieces.append(Text(head))
             for part in rest:
-                pieces += [Pattern("*"), Text(part)]
+                pieces += [values.Name("*"), Text(part)]
         else:
             pieces.append(piece)
     path: Value = (values.merged(tuple(pieces)),)

@@ -107,7 +107,7 @@ def _wrapped(machine: Machine, wrapper: verbs.Wrapper, name: str, arguments: ver
         if not rest:
             pass
         elif wrapper.joined and len(rest) > 0:
-            machine.shell(spaced(rest), child, positionals=(), name=values.text("sh"), what=name)
+            machine.shell(_code_of(rest), child, positionals=(), name=values.text("sh"), what=name)
         else:
             machine.call(rest, child, external=True)
     state.output = child.output
@@ -125,8 +125,8 @@ def _assigned(words: list[Value], state: State) -> list[Value]:
     return rest
 
 
-def spaced(words: list[Value]) -> Value:
-    """Return words as one text with blanks between."""
+def _code_of(words: list[Value]) -> Value:
+    """Return words as one text with blanks between, as a program hands them to a shell."""
     return values.joined(*[item for word in words for item in (values.text(" "), word)][1:])
 
 
@@ -227,7 +227,7 @@ def _env(machine: Machine, name: str, words: list[Value], state: State) -> None:
             state.output = child.output
             return
         elif text in {"-i", "--ignore-environment", "-"}:
-            child.variables |= {key: None for key in state.session.environment if key != "HOME"}
+            child.variables |= dict.fromkeys([*state.session.environment, "HOME"])
     rest = _assigned(rest, child)
     if rest:
         machine.call(rest, child, external=True)
@@ -274,8 +274,8 @@ def _xargs(machine: Machine, name: str, words: list[Value], state: State) -> Non
     marks = [values.known(mark) for mark in arguments.values(frozenset({"-I", "-J", "-i", "--replace"}))]
     if not marks and any(option in {"-i", "--replace"} for option, _ in arguments.options):
         marks = ["{}"]
-    whole = bool(marks) or any(option in {"-0", "--null", "-d", "--delimiter", "-L"} for option, _ in arguments.options)
-    items = found.items(stdin, whole=whole)
+    plain = any(option in {"-0", "--null", "-d", "--delimiter"} for option, _ in arguments.options)
+    items = found.items(stdin, whole=plain or bool(marks), plain=plain)
     child = state.copy()
     child.stdin = None
     if marks and marks[0]:
@@ -316,7 +316,11 @@ def _parallel(machine: Machine, name: str, words: list[Value], state: State) -> 
             command, items = arguments.operands[:number], arguments.operands[number + 1 :]
             break
     if items is None:
-        items = found.items(state.stdin, whole=True) if state.stdin is not None else [values.unknown("parallel")]
+        items = (
+            found.items(state.stdin, whole=True, plain=True)
+            if state.stdin is not None
+            else [values.unknown("parallel")]
+        )
     item = values.union(*items) if items else values.EMPTY
     child = state.copy()
     child.stdin = None
@@ -324,7 +328,7 @@ def _parallel(machine: Machine, name: str, words: list[Value], state: State) -> 
     if marked == command:
         marked = [*command, item]
     if len(command) == 1 or not command:
-        machine.shell(spaced(marked), child, positionals=(), name=values.text("sh"), what=name)
+        machine.shell(_code_of(marked), child, positionals=(), name=values.text("sh"), what=name)
     else:
         machine.call(marked, child, external=True)
 
@@ -341,7 +345,7 @@ def _ssh(machine: Machine, name: str, words: list[Value], state: State) -> None:
     child = state.copy()
     child.directories = values.text(state.session.home)
     with machine.under(Certainty.DEFINITE if bare is not None else Certainty.CONDITIONAL):
-        machine.shell(spaced(arguments.operands[1:]), child, positionals=(), name=values.text("sh"), what=name)
+        machine.shell(_code_of(arguments.operands[1:]), child, positionals=(), name=values.text("sh"), what=name)
 
 
 def _own_shell(machine: Machine, code: Value, state: State, what: str) -> None:
@@ -367,7 +371,7 @@ def _git(machine: Machine, name: str, words: list[Value], state: State) -> None:
         text = values.known(setting) or ""
         key, _, value = text.partition("=")
         if key.startswith("alias.") and key[6:] == subcommand and value.startswith("!"):
-            code = values.joined(values.text(value[1:] + " "), spaced(operands[1:]))
+            code = values.joined(values.text(value[1:] + " "), _code_of(operands[1:]))
             _own_shell(machine, code, state, "git alias")
     rest = operands[1:]
     known = [values.known(word) for word in rest]
@@ -388,7 +392,7 @@ def _git(machine: Machine, name: str, words: list[Value], state: State) -> None:
             )
     elif subcommand == "submodule" and "foreach" in known:
         words = [word for word in rest[known.index("foreach") + 1 :] if values.known(word) != "--recursive"]
-        _own_shell(machine, spaced(words), state, "git submodule foreach")
+        _own_shell(machine, _code_of(words), state, "git submodule foreach")
     elif subcommand == "bisect" and known[:1] == ["run"]:
         machine.call(rest[1:], state.copy(), external=True)
     elif subcommand == "rebase":

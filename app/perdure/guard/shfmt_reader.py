@@ -17,6 +17,7 @@ import subprocess
 import sysconfig
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from perdure.domain.effect import Span
 from perdure.guard import quoting
@@ -291,7 +292,10 @@ class _Builder:
 
     def _time(self, node: _Node) -> Command:
         inner = node.node("Stmt")
-        return self._statement(inner) if inner is not None else Group((), subshell=False)
+        command = self._statement(inner) if inner is not None else Group((), subshell=False)
+        if isinstance(command, Simple) and command.words and command.words[0].parts == (Literal("--", quoted=False),):
+            return replace(command, words=command.words[1:])  # bash takes it as the end of the keyword's options
+        return command
 
     def _coproc(self, node: _Node) -> Command:
         return Aside(self._statement(node.need("Stmt")))

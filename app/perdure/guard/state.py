@@ -55,6 +55,8 @@ class State:
     """``$1`` and so on; None where they are not known."""
     name: Value | None = None
     """``$0``."""
+    exported: frozenset[str] = frozenset()
+    """Variables that a program is given too, beside those that the shell itself was given."""
     options: frozenset[str] = frozenset()
     """What ``set`` and ``shopt`` switched on, as far as it changes how words come out."""
     files: dict[str, Value] = field(default_factory=dict)
@@ -121,6 +123,16 @@ class State:
         else:
             self.variables[name] = value
 
+    def within(self) -> State:
+        """Return the state of a shell that this one starts: it has the variables that are exported, and no others."""
+        child = self.copy()
+        if "allexport" not in self.options:
+            kept = self.exported | self.session.environment.keys()
+            child.variables = {name: held for name, held in self.variables.items() if name in kept}
+        child.functions, child.aliases, child.arrays, child.options, child.traps = {}, {}, {}, frozenset(), ()
+        child.output = values.EMPTY
+        return child
+
     def forget(self) -> None:
         """Let every name be unknown: code that nobody has read ran in this shell."""
         self.tainted = True
@@ -178,6 +190,7 @@ def join(left: State | None, right: State | None) -> State | None:
     for name in right.functions:
         result.functions[name] = tuple(dict.fromkeys((*left.functions.get(name, ()), *right.functions[name])))
     result.aliases |= right.aliases
+    result.exported = left.exported | right.exported
     result.traps = tuple(dict.fromkeys((*left.traps, *right.traps)))
     result.positionals = left.positionals if left.positionals == right.positionals else None
     # What makes words come out as themselves must hold on both ways, what makes more of them on one.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -17,8 +18,17 @@ from perdure.domain.effect import MOST_SPELLINGS, Hole, Pattern, Piece, Spelling
 Value: TypeAlias = tuple[Spelling, ...]
 
 EMPTY: Value = ((),)
-DIGITS = Pattern("[0-9]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Pattern):
+    """One name that fits the pattern, where a glob of the shell may become several."""
+
+
+DIGITS = Name("[0-9]*")
 """Stands for a number: it has no slash and no dot in front."""
+NAME: Value = ((Name("*"),),)
+"""Some name without a slash."""
 _GLOB = re.compile(r"\*+|\?|\[[!^]?\]?[^\]/]*\]")
 _MOST_PIECES = 400
 _MOST_CHARACTERS = 20_000
@@ -109,6 +119,35 @@ def globbed(unquoted: str) -> Spelling:
         at = match.end()
     pieces.append(Text(unquoted[at:]))
     return merged(tuple(pieces))
+
+
+def single(value: Value) -> Value:
+    """Return a value that may be several names as one of them."""
+    return tuple(tuple(Name(piece.text) if type(piece) is Pattern else piece for piece in pieces) for pieces in value)
+
+
+def several(value: Value) -> bool:
+    """Return whether a value may be several words: a glob, or something that was not quoted and is not known."""
+    return any(type(piece) is Pattern or isinstance(piece, Hole) for pieces in value for piece in pieces)
+
+
+def placed(arguments: list[Value]) -> tuple[Value, ...]:
+    """Return arguments by their place: behind one that may be several, every place may hold any of the rest."""
+    for number, argument in enumerate(arguments):
+        if several(argument):
+            rest = [single(item) for item in arguments[number:]]
+            return (*arguments[:number], *([union(*rest, EMPTY)] * len(rest)))
+    return tuple(arguments)
+
+
+def spaced(words: Iterable[Value]) -> Value:
+    """Return words as one text with blanks between; one that may be no word or several leaves nothing known."""
+    result: list[Value] = []
+    for word in words:
+        if any(isinstance(piece, Hole) for pieces in word for piece in pieces):
+            return unknown("$*")
+        result += [text(" "), word] if result else [word]
+    return joined(*result)
 
 
 def as_word(value: Value) -> Word:
