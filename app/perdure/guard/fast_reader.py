@@ -30,7 +30,7 @@ from perdure.guard.tree import (
 )
 
 MOST_CHARACTERS = 16_384
-MOST_WORDS = 2_000
+MOST_WORDS = 1_000
 
 _READABLE = re.compile(r"[\t\n\x20-\x7e]*")
 _BLANKS = re.compile(r"(?:[ \t]+(?:\\\n)*)*")

@@ -491,6 +491,7 @@ class Interpreter(Machine):
         return Outcome(success, failure)
 
     def _source(self, source: str, state: State, what: str) -> Outcome:
+        self.step(2 + len(source) // 64)
         try:
             script = self.parse(source, self.seconds_left)
         except UnreadableError as error:

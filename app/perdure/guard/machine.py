@@ -52,7 +52,9 @@ class OverBudgetError(Exception):
 class Machine:
     """One reading of one text."""
 
-    def __init__(self, session: Session, parse: Callable[[str, float], Script], *, posix: bool) -> None:
+    def __init__(
+        self, session: Session, parse: Callable[[str, float], Script], *, posix: bool, deadline: float
+    ) -> None:
         self.session = session
         self.parse = parse
         self.posix = posix
@@ -64,7 +66,7 @@ class Machine:
         self.depth = 0
         self._nested = False
         self._steps = 0
-        self._deadline = time.monotonic() + session.seconds
+        self._deadline = deadline
 
     @property
     def seconds_left(self) -> float:
@@ -80,7 +82,7 @@ class Machine:
         self._steps += weight
         if self._steps > MOST_STEPS or len(self.effects) > MOST_EFFECTS:
             raise OverBudgetError
-        if self._steps % 64 < weight and time.monotonic() > self._deadline:
+        if (weight > 1 or self._steps % 64 == 0) and time.monotonic() > self._deadline:
             raise OverBudgetError
 
     def emit(
@@ -100,6 +102,7 @@ class Machine:
         arguments: tuple[Value, ...] = (),
     ) -> None:
         """Note an effect."""
+        self.step()
         for pieces in operand:
             if len(pieces) == 1 and isinstance(member := pieces[0], Found):
                 self.emit(

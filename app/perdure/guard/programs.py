@@ -8,7 +8,6 @@ language of their own. Does not own: programs that the table describes (verbs.to
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
 
 from perdure.domain.effect import Act, Certainty, Spelling, Text
@@ -19,7 +18,6 @@ from perdure.guard import (
     found,
     literal_calls,
     printing_programs,
-    python_code,
     values,
     verbs,
 )
@@ -64,7 +62,7 @@ def _written(machine: Machine, arguments: list[Value], state: State) -> bool:
     if line.startswith("#!") and "sh" not in line:
         interpreter = line.rpartition("/")[2].split()[-1:]
         if interpreter and _PYTHON.fullmatch(interpreter[0]):
-            python_code.read(machine, text, state, what=path)
+            _read_python(machine, text, state, what=path)
             return True
         machine.problem(f"{path}: it is a script for {line[2:].strip()}")
         return True
@@ -138,6 +136,7 @@ def unknown_command(machine: Machine, arguments: list[Value], state: State) -> N
 
 def _look_alikes(machine: Machine, name: str, words: list[Value], state: State) -> None:
     """Note what a command would do if its look-alike characters were the ones they look like."""
+    import unicodedata
 
     def plain(text: str) -> str:
         return unicodedata.normalize("NFKC", text).translate(_DASHES)
@@ -400,6 +399,12 @@ def _git(machine: Machine, name: str, words: list[Value], state: State) -> None:
             _own_shell(machine, code, state, "git rebase -x")
 
 
+def _read_python(machine: Machine, code: Value, state: State, *, what: str) -> None:
+    from perdure.guard import python_code  # the parser takes as long to load as all of this
+
+    python_code.read(machine, code, state, what=what)
+
+
 def _python(machine: Machine, name: str, words: list[Value], state: State) -> None:
     rest = list(words)
     while rest:
@@ -416,7 +421,7 @@ def _python(machine: Machine, name: str, words: list[Value], state: State) -> No
             operand = values.text(joined) if joined else (rest or [values.EMPTY])[0]
             rest = rest if joined else rest[1:]
             if letters[position] == "c":
-                python_code.read(machine, operand, state, what=f"{name} -c")
+                _read_python(machine, operand, state, what=f"{name} -c")
             else:
                 environment_programs.module(machine, name, values.known(operand) or "", rest, state)
             return
@@ -424,11 +429,11 @@ def _python(machine: Machine, name: str, words: list[Value], state: State) -> No
             rest = rest[1:]
     if not rest or values.known(rest[0]) in {"-", "/dev/stdin"}:
         if state.stdin is not None:
-            python_code.read(machine, state.stdin, state, what=f"{name} reading its input")
+            _read_python(machine, state.stdin, state, what=f"{name} reading its input")
         return
     path = values.known(values.absolute(rest[0], state.directories))
     if path is not None and path in state.files:
-        python_code.read(machine, state.files[path], state, what=path)
+        _read_python(machine, state.files[path], state, what=path)
 
 
 def _other_language(machine: Machine, name: str, words: list[Value], state: State) -> None:

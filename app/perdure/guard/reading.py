@@ -6,6 +6,8 @@ It never raises for any text, and never takes much longer than the session's bud
 
 from __future__ import annotations
 
+import time
+
 from perdure.domain.effect import NotAnalysable, Reading, Span
 from perdure.guard import fast_reader, shfmt_reader
 from perdure.guard.interpret import Interpreter
@@ -16,27 +18,35 @@ from perdure.guard.tree import Script, UnreadableError
 from perdure.guard.values import text as known_text
 
 SHELLS = ("bash", "sh")
+_FOR_READING = 0.6
+_ALTOGETHER = 0.9
 
 
 def read(text: str, shell: str, session: Session) -> Reading:
     """Return what a text does: by the fast reader where that understands all of it, else by the slow one."""
     if shell not in SHELLS:
         return _not_analysable(text, f"there is no reader for {shell} yet")
+    deadline = time.monotonic() + session.seconds * _ALTOGETHER
     script = fast_reader.parse(text)
     if script is not None:
-        return _interpreted("fast", script, text, shell, session)
-    return read_slowly(text, shell, session)
+        return _interpreted("fast", script, text, shell, session, deadline)
+    return _read_slowly(text, shell, session, deadline)
 
 
 def read_slowly(text: str, shell: str, session: Session) -> Reading:
     """Return what a text does by the slow reader, also where the fast one would do."""
     if shell not in SHELLS:
         return _not_analysable(text, f"there is no reader for {shell} yet")
+    return _read_slowly(text, shell, session, time.monotonic() + session.seconds * _ALTOGETHER)
+
+
+def _read_slowly(text: str, shell: str, session: Session, deadline: float) -> Reading:
     try:
-        script = shfmt_reader.parse(text, seconds=session.seconds)
+        # What is left of the time is for following what was read, and for ending the reader where it took too long.
+        script = shfmt_reader.parse(text, seconds=session.seconds * _FOR_READING)
     except UnreadableError as error:
         return Reading(reader="none", effects=(), not_analysable=(NotAnalysable(error.reason, error.span),))
-    return _interpreted("shfmt", script, text, shell, session)
+    return _interpreted("shfmt", script, text, shell, session, deadline)
 
 
 def _parse(text: str, seconds: float) -> Script:
@@ -45,8 +55,8 @@ def _parse(text: str, seconds: float) -> Script:
     return script if script is not None else shfmt_reader.parse(text, seconds=seconds)
 
 
-def _interpreted(reader: str, script: Script, text: str, shell: str, session: Session) -> Reading:
-    machine = Interpreter(session, _parse, posix=shell != "bash")
+def _interpreted(reader: str, script: Script, text: str, shell: str, session: Session, deadline: float) -> Reading:
+    machine = Interpreter(session, _parse, posix=shell != "bash", deadline=deadline)
     state = State(session, known_text(session.directory))
     try:
         machine.process(script, state)

@@ -10,14 +10,11 @@ blank.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import sysconfig
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from perdure.domain.effect import Span
 from perdure.guard import quoting
@@ -52,8 +49,11 @@ from perdure.guard.tree import (
     Word,
 )
 
+if TYPE_CHECKING:
+    from subprocess import Popen
+
 MOST_BYTES = 16_384
-MOST_OUTPUT = 1_500_000
+MOST_OUTPUT = 1_000_000
 _CHUNK = 65_536
 _UNREADABLE = re.compile(r"[^\t\n\x20-\x7e\x80-\U0010ffff]|[\x80-\x9f]")
 _CONTINUED_COMMENT = re.compile(r"(?:^|[\s;&|()<>`])#[^\n]*(?<!\\)(?:\\\\)*\\\n", re.MULTILINE)
@@ -61,6 +61,8 @@ _CONTINUED_COMMENT = re.compile(r"(?:^|[\s;&|()<>`])#[^\n]*(?<!\\)(?:\\\\)*\\\n"
 
 def program() -> str:
     """Return where the wheel put the program."""
+    import sysconfig
+
     return os.path.join(sysconfig.get_path("scripts"), "shfmt.exe" if os.name == "nt" else "shfmt")
 
 
@@ -79,12 +81,17 @@ def parse(text: str, *, seconds: float, posix: bool = False) -> Script:
         raise UnreadableError(f"it holds the control character {odd[0]!r}", Span(start, start + 1))
     if _CONTINUED_COMMENT.search(text):
         raise UnreadableError("it has a line with `#` that ends in a backslash, which readers disagree on", everything)
+    import json
+
     found = json.loads(_run(data, seconds, posix=posix))
     return _Builder().script(_Node(found).nodes("Stmts"))
 
 
 def _run(data: bytes, seconds: float, *, posix: bool) -> bytes:
     """Return what the program prints for the text, within the bounds."""
+    import subprocess
+    import threading
+
     everything = Span(0, len(data))
     command = [program(), "--to-json", "-ln", "posix" if posix else "bash"]
     try:
@@ -117,7 +124,7 @@ def _run(data: bytes, seconds: float, *, posix: bool) -> bytes:
     return output
 
 
-def _exchange(child: subprocess.Popen[bytes], data: bytes) -> bytes:
+def _exchange(child: Popen[bytes], data: bytes) -> bytes:
     """Hand over the text and collect the answer up to its bound. The text fits into a pipe, so this cannot block."""
     if child.stdin is None or child.stdout is None:
         return b""

@@ -6,11 +6,9 @@ table. Does not own: programs whose arguments are a language of their own (those
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 
 from perdure.domain.effect import Act, Certainty, Hole, Text
 from perdure.guard import values
@@ -277,6 +275,9 @@ def landing(source: Value, directory: Value) -> Value:
 @cache
 def table() -> Mapping[str, Verb]:
     """Return all programs of the table by name."""
+    import tomllib
+    from importlib import resources
+
     raw = tomllib.loads(resources.files("perdure.guard").joinpath("verbs.toml").read_text(encoding="utf-8"))
     verbs: dict[str, Verb] = {}
     for names, entry in raw.items():
