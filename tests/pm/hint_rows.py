@@ -40,6 +40,7 @@ from tests.pm.hint_states import (
     old_project,
     only_as_source,
     other_python,
+    package_in_the_way,
     package_unasked,
     pointer_gone,
     program_sick,
@@ -364,6 +365,11 @@ ROWS = (
     Row(
         site="ops/doctor.py: install what it needs, or leave it out: perdure-pm plugin disable {program}",
         state=diagnosed("external-broken", program_sick),
+    ),
+    Row(
+        site="ops/configured_packages.py: {fault.summary}; what config.yaml has under packages is not in line: "
+        "perdure-pm install",
+        state=said("install", line="not in line", before=package_in_the_way),
     ),
     Row(
         site="ops/doctor.py: put it back, or take the plugin out: perdure-pm plugin remove {source.name}",

@@ -12,6 +12,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from perdure_pm.model.registration import parse_registrations
 from perdure_pm.model.requirement import parse_source
 from perdure_pm.ops.editables import refuse_editables
 from perdure_pm.ops.packages import install_packages
+from perdure_pm.store.inventory import hash_file
 from tests.pm.bench import Bench
 from tests.pm.fake_host import replace_uv
 from tests.pm.guest import extension, guest, init
@@ -416,6 +418,20 @@ def edited_and_refused(bench: Bench, folder: Path) -> str:
 def edited_source_gone(bench: Bench, folder: Path) -> str:
     edited_in_place(bench, folder)
     shutil.rmtree(folder / "notify")
+    return ""
+
+
+def package_in_the_way(bench: Bench, folder: Path) -> str:
+    """Have config.yaml register a package whose command cannot be put where something else lies."""
+    write_files(folder, {"hello": "#!/bin/sh\n"})
+    archive = folder / "hello.tar"
+    with tarfile.open(archive, "w") as file:
+        file.add(folder / "hello", "hello")
+    artefact = {"target": target_name(), "path": str(archive), "sha256": hash_file(archive)}
+    raw = {"name": "hello", "version": "1.0", "kind": "archive", "artefacts": [artefact], "executables": ["hello"]}
+    with bench.layout.config.open("a", encoding="utf-8") as config:
+        config.write(f"packages:\n- {json.dumps(raw)}\n")
+    (bench.layout.bin / "hello" / "mine").mkdir(parents=True)
     return ""
 
 
