@@ -143,9 +143,13 @@ ROWS = (
         state=said("doctor", line=" collect", before=half_built),
     ),
     Row(
-        site="cli/mending.py:   and {len(files) - SHOWN_FILES} more, which this names: perdure-pm doctor --json",
+        site="cli/mending.py:   and {more} more, which this names: perdure-pm doctor --json",
         state=said("doctor", line="more, which", before=without(lambda bench: bench.current.path / "venv" / "lib")),
         exit_codes=(3,),
+    ),
+    Row(
+        site="cli/mending.py:   try: {true_hint('perdure-pm repair', session)}",
+        state=said("verify", line=" repair", before=without(boot_file)),
     ),
     Row(
         site="cli/plugins.py: everything works with all {len(data['plugins'])} plugins\nwhere it does not for you: "

@@ -47,6 +47,7 @@ VERBS: dict[str, str] = {
     "plugin": "plugins:plugin",
     "host": "host:host",
     "doctor": "mending:doctor",
+    "verify": "mending:verify",
     "repair": "mending:repair",
     "rollback": "generations:rollback",
     "confirm": "generations:confirm",

@@ -1,11 +1,11 @@
-"""doctor and repair: what is wrong, and having it right again.
+"""doctor, verify and repair: what is wrong, and having it right again.
 
-Owns: the words. Does not own: examining (ops.doctor) or mending (ops.repair).
+Owns: the words. Does not own: examining (ops.doctor, ops.contents) or mending (ops.repair).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -37,6 +37,21 @@ def doctor(session: Session, deep: bool) -> Answer:
     )
 
 
+@click.command(cls=Verb)
+@click.argument("generations", metavar="[N|ID|LABEL]...", nargs=-1)
+@click.pass_obj
+def verify(session: Session, generations: tuple[str, ...]) -> Answer:
+    """Read every byte of generations, by default of all.
+
+    The exit code is 0 where all is as it was sealed, 8 where something that runs or was named is not, and 3 where
+    only others are not. What mends it, and what else is wrong with the home, doctor says.
+    """
+    from perdure_pm.ops.contents import check_contents
+
+    data, exit_code = check_contents(session.layout, generations)
+    return Answer(data=data, text=_show_contents(data, session), exit_code=exit_code)
+
+
 @click.command(cls=Verb, kind="building")
 @click.pass_obj
 def repair(session: Session) -> Answer:
@@ -54,14 +69,10 @@ def _show_problems(data: Mapping[str, Any], session: Session) -> str:
     lines = []
     for problem in data["problems"]:
         lines.append(f"wrong: {problem['summary']}")
-        files = problem["files"]
-        lines += [
-            f"  {file['path']}{' of ' + file['distribution'] if file['distribution'] else ''}: {file['problem']}"
-            for file in files[:SHOWN_FILES]
-        ]
-        if len(files) > SHOWN_FILES:
-            more = f"  and {len(files) - SHOWN_FILES} more, which this names: perdure-pm doctor --json"
-            lines.append(true_hint(more, session) or "")
+        lines += _show_files(problem["files"])
+        more = len(problem["files"]) - SHOWN_FILES
+        if more > 0:
+            lines.append(true_hint(f"  and {more} more, which this names: perdure-pm doctor --json", session) or "")
         lines.append(f"  try: {true_hint(problem['hint'], session)}")
     lines += [f"left over: {leftover}" for leftover in data["leftovers"]]
     if data["leftovers"]:
@@ -69,6 +80,29 @@ def _show_problems(data: Mapping[str, Any], session: Session) -> str:
     found = "nothing is wrong" if data["healthy"] else f"{len(data['problems'])} found wrong"
     how = "every byte" if data["deep"] else "sizes"
     return "\n".join([*lines, f"{found}; {checked} ({how})"])
+
+
+def _show_files(files: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
+        f"  {file['path']}{' of ' + file['distribution'] if file['distribution'] else ''}: {file['problem']}"
+        for file in files[:SHOWN_FILES]
+    ]
+
+
+def _show_contents(data: Mapping[str, Any], session: Session) -> str:
+    lines = []
+    for generation in data["generations"]:
+        runs = f", which {' and '.join(generation['profiles'])} run" if generation["profiles"] else ""
+        lines.append(
+            f"{generation['id']}{runs}: {'as it was sealed' if generation['sound'] else 'not as it was sealed'}"
+        )
+        lines += _show_files(generation["files"])
+        more = len(generation["files"]) - SHOWN_FILES
+        if more > 0:
+            lines.append(f"  and {more} more, which --json names")
+    if any(not generation["sound"] for generation in data["generations"]):
+        lines.append(f"  try: {true_hint('perdure-pm repair', session)}")
+    return "\n".join([*lines, f"{data['files']} files read"]) if lines else "there is no generation"
 
 
 def _show_repair(data: Mapping[str, Any], status: str) -> str:

@@ -72,10 +72,7 @@ class Problem:
             "hint": self.hint,
             "profile": self.profile,
             "generation": self.generation,
-            "files": [
-                {"path": finding.path, "problem": finding.problem, "distribution": finding.distribution or None}
-                for finding in self.findings
-            ],
+            "files": [finding.to_json() for finding in self.findings],
         }
 
 

@@ -52,6 +52,7 @@ from perdure_pm.ops.wanted import Change
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import (
     DAMAGED_RECORD,
+    RECORD,
     current_generation,
     list_generations,
     load_generation,
@@ -64,7 +65,6 @@ from perdure_pm.store.pointer import list_profiles, load_pointer
 from perdure_pm.store.records import keep_record, list_kept_records, load_kept_record
 from perdure_pm.store.trial import load_trial
 
-RECORD = "record.json"
 SMALL = frozenset({"configuration-missing", "launcher-damaged", "uv-damaged"})
 """Codes of problems that are mended without building anything."""
 

@@ -26,6 +26,8 @@ from perdure_pm.store.reading import read_regular
 
 SCHEMA = 1
 MAX_BYTES = 16 << 20
+RECORD = "record.json"
+
 DAMAGED_RECORD = "record.damaged.json"
 """What a repair calls the record of a generation that it found damaged."""
 

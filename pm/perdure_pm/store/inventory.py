@@ -70,6 +70,10 @@ class Finding:
     other: str = ""
     """The distribution that writes the same path with other contents."""
 
+    def to_json(self) -> dict[str, object]:
+        """Return the form that the command line's JSON holds."""
+        return {"path": self.path, "problem": self.problem, "distribution": self.distribution or None}
+
     def __str__(self) -> str:
         owner = f" of {self.distribution}" if self.distribution else ""
         return f"{self.path}{owner}: {self.problem}"

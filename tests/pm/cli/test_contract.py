@@ -197,6 +197,7 @@ def test_help_names_every_verb_with_a_whole_sentence(pm: CommandLine) -> None:
         "  status       Show what is installed and what happened last.\n"
         "  uninstall    Remove what PM made in the home, and nothing else.\n"
         "  upgrade      Take the newest host and plugins that fit.\n"
+        "  verify       Read every byte of generations, by default of all.\n"
         "  version      Show the version of PM.\n"
         "  wheelhouse   Make a directory of wheels for a machine without a network.\n"
     )
