@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
 import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -57,10 +58,11 @@ def write_wheel(
     return wheel
 
 
-def write_sdist(folder: Path, wheel: Path, *, backend: str) -> Path:
+def write_sdist(folder: Path, wheel: Path, *, backend: str, needs: Sequence[str] = (), named: bool = False) -> Path:
     """Have a source archive in `folder` that builds `wheel`, and return its path; the wheel is removed.
 
-    What it needs is learned by building it, as with most old ones. `backend` is what runs at the start of every build.
+    What it needs is learned by building it, as with most old ones. `backend` is what runs at the start of every build,
+    in an environment that has what it `needs`. A `named` one says its name and version without a build.
     """
     name, version = wheel.name.split("-")[:2]
     with zipfile.ZipFile(wheel) as archive:
@@ -70,7 +72,9 @@ def write_sdist(folder: Path, wheel: Path, *, backend: str) -> Path:
         f"def build_wheel(folder, settings=None, metadata=None):\n    shutil.copy({wheel.name!r}, folder)\n"
         f"    return {wheel.name!r}\n"
     )
-    project = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    project = f'[build-system]\nrequires = {json.dumps(list(needs))}\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    if named:
+        project += f'[project]\nname = "{name}"\nversion = "{version}"\ndynamic = ["dependencies"]\n'
     members = {
         "pyproject.toml": project.encode(),
         "backend.py": (backend + build).encode(),

@@ -59,9 +59,12 @@ def _exported(project: Path, groups: tuple[str, ...], uv: Path) -> str:
 
 
 def write_index(wheels: Path, target: Path) -> Path:
-    """Have a simple index of `wheels` at `target`, a sibling of it: one page a project, with relative links."""
+    """Have a simple index of `wheels` at `target`, a sibling of it: one page a project, with relative links.
+
+    Archives of sources that lie among them are in it too.
+    """
     projects: dict[str, list[Path]] = {}
-    for wheel in sorted(wheels.glob("*.whl")):
+    for wheel in sorted([*wheels.glob("*.whl"), *wheels.glob("*.tar.gz")]):
         projects.setdefault(re.sub(r"[-_.]+", "-", wheel.name.split("-")[0]).lower(), []).append(wheel)
     for name, files in projects.items():
         (target / name).mkdir(parents=True)

@@ -44,10 +44,11 @@ def unpack(
     with explained(target):
         target.mkdir()
         try:
-            if zipfile.is_zipfile(archive):
-                _unpack_zip(archive, _Tree(target, max_bytes), on_member)
-            elif tarfile.is_tarfile(archive):
+            # In this order: a zip file is known by its end, which a tar file has too whose last member is one.
+            if tarfile.is_tarfile(archive):
                 _unpack_tar(archive, _Tree(target, max_bytes), on_member)
+            elif zipfile.is_zipfile(archive):
+                _unpack_zip(archive, _Tree(target, max_bytes), on_member)
             else:
                 raise IntegrityFault(f"{archive.name} is neither a tar nor a zip file", hint=HINT)
         except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, UnicodeError) as error:

@@ -62,6 +62,8 @@ class Uv:
         self._on_line = on_line
         self._on_tick = on_tick
         self._settings: Path | None = None
+        self._cutoff: str | None = None
+        self._spared: tuple[str, ...] = ()
 
     def with_network(self, network: Network) -> Uv:
         """Return the same uv that reaches the network another way."""
@@ -72,7 +74,16 @@ class Uv:
     def with_settings(self, settings: Path) -> Uv:
         """Return the same uv that reads one settings file of PM's (a uv.toml), and still no other."""
         other = Uv(self.binary, self._layout, self.network, self._environ, on_line=self._on_line, on_tick=self._on_tick)
-        other._settings = settings
+        other._settings, other._cutoff, other._spared = settings, self._cutoff, self._spared
+        return other
+
+    def with_cutoff(self, moment: str, spared: Sequence[str]) -> Uv:
+        """Return the same uv whose builds install nothing that was uploaded after `moment` (a time in RFC 3339).
+
+        Of the distributions `spared` newer files count too: they are pinned to what was let in already.
+        """
+        other = Uv(self.binary, self._layout, self.network, self._environ, on_line=self._on_line, on_tick=self._on_tick)
+        other._settings, other._cutoff, other._spared = self._settings, moment, tuple(spared)
         return other
 
     def build_wheel(self, source: Path, target: Path, python: Path) -> Path:
@@ -110,11 +121,10 @@ class Uv:
             variables: what the backend is told beside.
         """
         arguments: list[str | Path] = ["build", "--wheel", "--out-dir", target, "--python", python, "--no-sources"]
-        arguments += _build_arguments(builds)
-        self._uv(
-            [*arguments, "--no-create-gitignore", *self._index_arguments(), source],
-            f"building {what}",
-            variables=variables or {},
+        arguments += [*_build_arguments(builds), "--no-create-gitignore", *self._index_arguments()]
+        told = variables or {}
+        self._sparing(
+            lambda exempt: self._uv([*arguments, *self._dated(exempt), source], f"building {what}", variables=told)
         )
         return _only_wheel(target, what)
 
@@ -160,16 +170,23 @@ class Uv:
         for name in prebuilt or ():
             arguments += ["--only-binary", name]
         arguments += ["--link-mode", "hardlink", "--python", environment_python(environment)]
+        arguments += [*self._index_arguments(), "--requirements", requirements]
+        if prebuilt is None:
+            self._link_or_fetch(arguments)
+        else:
+            self._sparing(lambda exempt: self._link_or_fetch([*arguments, *self._dated(exempt)]))
+
+    def _link_or_fetch(self, arguments: Sequence[str | Path]) -> None:
         # What is pinned and hashed is the same from the cache, and an index need not be asked whether it still is.
         if self.network.fetches:
             try:
-                self._uv([*arguments, *self._index_arguments(), "--offline", "--requirements", requirements], "linking")
+                self._uv([*arguments, "--offline"], "linking")
             except PerdureError as error:
                 if isinstance(error, NoSpace):
                     raise
             else:
                 return
-        self._uv([*arguments, *self._index_arguments(), "--requirements", requirements], "installing packages")
+        self._uv(arguments, "installing packages")
 
     def install_interpreter(self, request: str, *, instead: bool = False) -> Path:
         """Return the interpreter for `request` (``3.13``), installed below the home and nowhere else.
@@ -245,20 +262,47 @@ class Uv:
         """
         arguments: list[str | Path] = ["lock", "--project", project, "--python", python, *self._index_arguments()]
         arguments += ["--prerelease", "explicit" if final_only else "if-necessary-or-explicit"]
-        lock = project / "uv.lock"
-        if exclude_newer is not None:
-            arguments += ["--exclude-newer", exclude_newer]
-            if lock.is_file():  # one with another cutoff would not be read at all
-                lock.write_text(with_cutoff(lock.read_text(encoding="utf-8"), exclude_newer, exempt), encoding="utf-8")
-        for name in exempt:
-            arguments += ["--exclude-newer-package", f"{name}=false"]
         arguments += ["--offline"] if from_cache and self.network.fetches else []
         for name in renew:
             arguments += ["--upgrade-package", name]
         arguments += _build_arguments(builds)
-        self._uv(arguments, "resolving")
+        lock = project / "uv.lock"
         if exclude_newer is not None:
-            lock.write_text(without_cutoff(lock.read_text(encoding="utf-8")), encoding="utf-8")
+            self._lock(lock, arguments, exclude_newer, exempt)
+        elif self._cutoff is None or (builds is not None and not builds):
+            self._uv(arguments, "resolving")
+        else:  # what a build installs is in no lock that could be looked at afterwards
+            cutoff = self._cutoff
+            self._sparing(lambda exempt: self._lock(lock, arguments, cutoff, exempt))
+
+    def _lock(self, lock: Path, arguments: Sequence[str | Path], cutoff: str, exempt: Sequence[str]) -> None:
+        if lock.is_file():  # one with another cutoff would not be read at all
+            text = without_cutoff(lock.read_text(encoding="utf-8"))
+            lock.write_text(with_cutoff(text, cutoff, exempt), encoding="utf-8")
+        self._uv([*arguments, *_cutoff_arguments(cutoff, exempt)], "resolving")
+        lock.write_text(without_cutoff(lock.read_text(encoding="utf-8")), encoding="utf-8")
+
+    def _sparing(self, call: Callable[[Sequence[str]], object]) -> None:
+        """Make a call with the names that may be newer than the cutoff; with more of them where it has to be.
+
+        An index that does not say when a file was uploaded offers nothing under a cutoff. Whatever uv misses for that
+        reason is of unknown age and no more: the call is made again with it let in.
+        """
+        exempt = set(self._spared)
+        while True:
+            try:
+                call(sorted(exempt))
+            except PerdureError as failure:
+                said = failure.context.get("undated")
+                undated = set(said) - exempt if isinstance(said, list) else set()
+                if not undated or self._cutoff is None:
+                    raise
+                exempt |= undated
+            else:
+                return
+
+    def _dated(self, exempt: Sequence[str]) -> list[str]:
+        return [] if self._cutoff is None else _cutoff_arguments(self._cutoff, exempt)
 
     def compile(self, asked: Path, pins: Path, *, platform: str, python: str) -> str:
         """Return, as the text of a pylock.toml, what the requirements in `asked` resolve to on another machine.
@@ -368,6 +412,13 @@ def _only_wheel(target: Path, what: str) -> Path:
         hint = "see the project's table of its build backend"
         raise BuildFailed(f"building {what} gave {len(wheels)} wheels instead of one", hint=hint)
     return wheels[0]
+
+
+def _cutoff_arguments(moment: str, exempt: Sequence[str]) -> list[str]:
+    arguments = ["--exclude-newer", moment]
+    for name in exempt:
+        arguments += ["--exclude-newer-package", f"{name}=false"]
+    return arguments
 
 
 def _build_arguments(builds: Sequence[str] | None) -> list[str | Path]:

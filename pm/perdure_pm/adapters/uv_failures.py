@@ -23,7 +23,9 @@ from perdure_pm.model.errors import (
     NetworkUnreachable,
     NoSpace,
     PerdureError,
+    QuarantineRefused,
 )
+from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.network import CREDENTIALS_HINT, NETWORK_HINT, Network, public_address
 
 _ASKED = re.compile(r"your project depends on ([a-z0-9][a-z0-9._-]*)")
@@ -69,6 +71,11 @@ _DIRECT = re.compile(
     r"Package `([a-z0-9][a-z0-9._-]*)` was included as a URL dependency(?s:.*?)"
     r"Consider adding `[^`@]+ @ ([^`\s]+)[^`]*`"
 )
+_FILTERED = re.compile(
+    r"`([a-z0-9][a-z0-9._-]*)` was filtered by `exclude-newer` to .*? The latest version satisfying the requirement is "
+    r"v(\S+?)(?:, published at (\S+?))?\. Consider"
+)
+_UNDATED = re.compile(r"`([^`\s]+)` is missing an upload date")
 _UNKNOWN = re.compile(r"([a-z0-9][a-z0-9._-]*) was not found in the")
 _TOO_OLD = re.compile(
     r"only (?P<name>[a-z0-9][a-z0-9._-]*?)[<=>]\S* (?:is|are) available and (?:your project|\S+) depends on "
@@ -83,6 +90,7 @@ def sort_failure(completed: Completed, what: str, network: Network, place: Path 
     context: dict[str, object] = {"uv": text[-4000:], "exit_code": completed.returncode}
     if NO_SOLUTION in text:  # asked of the whole: an explanation may be longer than what is kept of it
         context["unsolvable"] = True
+    too_new = _find_too_new(text, what, context)
     said = [line.strip().partition(": ")[2] for line in text.splitlines() if re.match(r"error: |\s+cause: ", line)]
     pinned = _PINNED.findall(text)
     # What is not there at all is the cause, and what pins of others there are only lead to it.
@@ -94,13 +102,9 @@ def sort_failure(completed: Completed, what: str, network: Network, place: Path 
     if what.startswith("building") and "The build backend returned an error" in text:
         # What a project's own build says may hold any of the words below.
         return BuildFailed(f"{what} failed: {_last_words(text)}", context=context)
-    absent = _NO_DOWNLOAD.search(text)
-    if absent is not None:
-        return InterpreterMissing(
-            f"there is no Python {absent[1]} to be had for this machine",
-            hint="perdure-pm python list --available",
-            context=context,
-        )
+    plain = too_new or _find_no_python(text, context)
+    if plain is not None:
+        return plain
     if _CORRUPT.search(text):
         return IntegrityFault(
             f"what the index serves is not what the lock says, while {what}: {packages}",
@@ -163,6 +167,44 @@ def sort_failure(completed: Completed, what: str, network: Network, place: Path 
             context={**context, "package": name, "setting": "install.build-with-host"},
         )
     return BuildFailed(f"uv failed while {what}: {': '.join(said) or 'it said nothing'}", context=context)
+
+
+def _find_no_python(text: str, context: dict[str, object]) -> InterpreterMissing | None:
+    """Return the error of an interpreter that nobody offers, where it is that."""
+    absent = _NO_DOWNLOAD.search(text)
+    if absent is None:
+        return None
+    return InterpreterMissing(
+        f"there is no Python {absent[1]} to be had for this machine",
+        hint="perdure-pm python list --available",
+        context=context,
+    )
+
+
+def _find_too_new(text: str, what: str, context: dict[str, object]) -> QuarantineRefused | None:
+    """Return the refusal of what a cutoff excludes, and note in `context` what it excludes for want of a time."""
+    found = {match[1]: (match[2], match[3]) for match in _FILTERED.finditer(" ".join(text.split()))}
+    dated = {name for name, (_, moment) in found.items() if moment}
+    undated = {_distribution_of(file) for file in _UNDATED.findall(text)} - dated
+    if undated:
+        context["undated"] = sorted(undated)
+        return None
+    for name in sorted(dated):
+        version, moment = found[name]
+        if f"there are no versions of {name}" in text:
+            return QuarantineRefused(
+                f"{name} {version} was uploaded at {moment}, the quarantine excludes it, and nothing older does, while "
+                f"{what}",
+                hint="wait until it is older; an exception counts for what a profile pins, and not for what builds it",
+                context={**context, "fresh": [{"name": name, "version": version, "uploaded": moment}]},
+            )
+    return None
+
+
+def _distribution_of(file: str) -> str:
+    """Return the normalised name of the distribution that a file of an index is of."""
+    name = file.split("-", maxsplit=1)[0] if file.endswith(".whl") else file.rpartition("-")[0]
+    return normalise_distribution(name)
 
 
 def _last_words(text: str) -> str:

@@ -22,6 +22,7 @@ from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.manifest import Manifest
 from perdure_pm.model.registration import is_builtin_command
 from perdure_pm.ops.build import build_environment
+from perdure_pm.ops.builds import with_quarantine
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import PLUGIN_GROUP, read_commands, read_entries
 from perdure_pm.ops.external import list_programs
@@ -56,7 +57,7 @@ def build_candidate(
     context.reporter.progress("build", f"building generation {identity}")
     known = None if current is None else find_known_files(current.path, known_inventory(context.layout, current))
     inventory = build_environment(
-        uv,
+        with_quarantine(uv, config.admission, context.clock(), [resolution.lock]),
         filesystem,
         environment=path / "venv",
         python=wanted.interpreter.path,

@@ -15,6 +15,7 @@ from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.admission import Admission
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import InterpreterMissing, NothingInstalled, UsageFault
+from perdure_pm.ops.builds import with_quarantine
 from perdure_pm.ops.carried import require_wheelhouse
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.host_lock import HostSpec, find_locked, lock_host
@@ -118,6 +119,7 @@ def build_release(
         packages = [] if current is None else current.record["packages"]
         installed = {str(package["name"]): str(package["version"]) for package in packages}
         screen = make_screen(context, rules, installed)
+        uv = with_quarantine(uv, rules, screen.now, [] if current is None else [current.path / "uv.lock"])
         return lock_host(uv, context.filesystem, context.reporter, context.layout, source, interpreter, screen)
     return ensure_release(uv, context.filesystem, context.reporter, context.layout, source, interpreter.path)
 

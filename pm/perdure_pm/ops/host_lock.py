@@ -21,7 +21,7 @@ from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.requirement import parse_requirement, requirement_name
 from perdure_pm.ops.build import Wheel, add_wheelhouse_hashes, split_requirements
 from perdure_pm.ops.release import Release, keep_release, load_release
-from perdure_pm.ops.screening import Screen, find_fresh, load_ages, refuse_fresh, spared_exceptions
+from perdure_pm.ops.screening import Screen, find_fresh, format_cutoff, load_ages, refuse_fresh, spared_exceptions
 from perdure_pm.ops.trials import is_unsolvable, pinned_versions, write_generated_project
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
@@ -129,7 +129,7 @@ def _keep_quarantine(
     filesystem.remove_tree(project / "uv.lock")
     stays = {aged.name for aged in ages if screen.installed.get(aged.name) == aged.version or aged.newest is None}
     try:
-        lock(exclude_newer=screen.cutoff.strftime("%Y-%m-%dT%H:%M:%SZ"), exempt=sorted(spared | stays))
+        lock(exclude_newer=format_cutoff(screen.cutoff), exempt=sorted(spared | stays))
     except PerdureError as failure:
         if not is_unsolvable(failure):
             raise

@@ -37,6 +37,7 @@ from perdure_pm.model.requirement import parse_source, requirement_name
 from perdure_pm.ops.arguments import read_text
 from perdure_pm.ops.base_interpreter import ensure_base, find_base
 from perdure_pm.ops.build import Wheel, bare_environment
+from perdure_pm.ops.builds import with_quarantine
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_commands
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.declared import find_modules, read_commands
@@ -214,7 +215,7 @@ def _find_ground(context: Context) -> _Ground:
             "a plugin is checked with the host that it is for, and the host as it is now is not installed",
             hint="perdure-pm install",
         )
-    uv = make_uv(context)
+    uv = with_quarantine(make_uv(context), intent.home.admission, context.clock(), [])
     interpreter = find_base(context, current)
     if interpreter is not None:
         release = with_extras(uv, context.layout, release, intent.home.host_extras, interpreter.path)

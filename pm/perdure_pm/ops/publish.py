@@ -32,7 +32,7 @@ from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import BuildFailed, ConfigChanged, NoSpace
 from perdure_pm.ops.base_interpreter import ensure_base, find_base
-from perdure_pm.ops.builds import name_what_to_allow, with_host_in_builds
+from perdure_pm.ops.builds import name_what_to_allow, prepare_builds
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_commands, seal_candidate
 from perdure_pm.ops.consent import require_consent, require_kept
 from perdure_pm.ops.context import Context, Outcome
@@ -179,7 +179,7 @@ def _publish_once(context: Context, change: Change, notices: tuple[str, ...]) ->
     )
     wanted = with_seen(context, want(release, intent, change, interpreter, before), intent, current)
     release = with_extras(uv, layout, release, wanted.extras, interpreter.path)
-    uv = with_host_in_builds(uv, filesystem, layout, release, intent.home)
+    uv = prepare_builds(context, uv, release, intent.home, current)
     wanted = with_snapshots(context, uv, replace(wanted, release=release), intent)
     notices = (*notices, *(item.notice for item in wanted.seen if item.notice))
 

@@ -39,6 +39,7 @@ from perdure_pm.ops.screening import (
     exact_pins,
     find_behind,
     find_fresh,
+    format_cutoff,
     held_back,
     load_ages,
     refuse_behind,
@@ -144,7 +145,7 @@ def _keep_quarantine(
             ground.uv.lock(
                 project,
                 ground.interpreter.path,
-                exclude_newer=screen.cutoff.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                exclude_newer=format_cutoff(screen.cutoff),
                 exempt=sorted({*locked, *spared, *stays, *undated}),
                 builds=ground.rules.builds,
                 renew=ground.renew,

@@ -199,6 +199,11 @@ def read_ages(lock: str) -> list[Aged]:
     return found
 
 
+def format_cutoff(moment: datetime) -> str:
+    """Return a moment as uv takes it."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def load_ages(project: Path) -> list[Aged]:
     """Return the packages of the project's uv.lock with their ages.
 

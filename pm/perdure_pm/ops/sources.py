@@ -21,6 +21,7 @@ from perdure_pm.model.manifest import Manifest, manifest_from_json
 from perdure_pm.model.requirement import parse_source, requirement_name
 from perdure_pm.model.source import Source
 from perdure_pm.ops.base_interpreter import ensure_base
+from perdure_pm.ops.builds import with_quarantine
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import API_GROUP
 from perdure_pm.ops.external import find_problem
@@ -93,13 +94,14 @@ def refresh_snapshots(context: Context, sources: Sequence[Source]) -> list[str]:
         InterpreterMissing, BuildFailed, NetworkUnreachable, ArtefactMissing: a wheel could not be built.
     """
     current = current_generation(context.layout, context.profile)
-    uv = make_uv(context)
+    rules = load_intent(context).home.admission
+    uv = with_quarantine(make_uv(context), rules, context.clock(), [])
     interpreter = ensure_base(context, uv, current)
     copied = []
     for source in sources:
         seen = look(context.layout, source, interpreter, find_recorded(None if current is None else current.record))
         if seen.external is None and load_snapshot(context.layout, seen.digest, source) is None:
-            ensure_snapshot(context, uv, seen, interpreter, load_intent(context).home.admission.builds)
+            ensure_snapshot(context, uv, seen, interpreter, rules.builds)
             copied.append(source.name)
     return copied
 

@@ -458,6 +458,17 @@ def test_links_that_stay_inside_and_hard_links_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "out/lib/real").stat().st_mode & 0o7777 == 0o755
 
 
+def test_a_tar_file_that_holds_a_zip_file_is_none(tmp_path: Path) -> None:
+    """A repository with a wheel in it: a zip file is known by its end."""
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name, data in (("pyproject.toml", b"[project]"), ("x.whl", zip_file(("inside", b"x")))):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    archives.unpack(tmp_path / "a.tar", tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["pyproject.toml", "x.whl"]
+
+
 @pytest.mark.proves("archive-stays-inside")
 def test_special_modes_are_dropped(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(tar(("x", {"mode": 0o6777}), ("y", {"mode": 0o600})))
