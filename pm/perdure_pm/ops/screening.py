@@ -275,7 +275,7 @@ def refuse_fresh(
     asked = [f"{aged.name}=={aged.version} until {until} because REASON" for aged in fresh]
     pins = " ".join(f"'{aged.name}=={aged.version}'" for aged in fresh if verb == "plugin add" or aged.name in direct)
     command = f"perdure-pm config set install.quarantine-exceptions '{', '.join([*others, *asked])}'"
-    by_hand = "" if all(aged.name in direct for aged in fresh) else " (which makes each a plugin of the profile)"
+    by_hand = "" if all(aged.name in direct for aged in fresh) else "   (which makes each a plugin of the profile)"
     if pins:
         agreed = " --yes" if verb == "host init" else ""
         lines.append(f"or let it through: {command}, then perdure-pm {verb} {pins}{agreed}{by_hand}")
