@@ -266,7 +266,8 @@ def _probe(
             [environment_python(environment), "-I", probe, json.dumps(request)],
             environment=_plain(scratch, user),
             directory=user,
-            timeout=HEALTH_SECONDS + import_seconds,
+            # Each of the probe's own limits comes first, and says who it was.
+            timeout=2 * HEALTH_SECONDS + import_seconds * (len(entries) + len(modules)),
             on_tick=context.reporter.heartbeat,
         )
         code, last, output = completed.returncode, "", completed.stdout + completed.stderr
