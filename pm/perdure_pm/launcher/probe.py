@@ -82,7 +82,7 @@ def _exit_loudly(status: int) -> NoReturn:
     """End the process at once, as asked, and show who asked."""
     with contextlib.suppress(Exception):
         sys.stderr.write(f"the process was ended at once with {status} by:\n")
-        traceback.print_stack(limit=-SHOWN_FRAMES)
+        traceback.print_stack(limit=SHOWN_FRAMES)
         sys.stderr.flush()
     _exit(status)
 
