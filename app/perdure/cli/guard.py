@@ -24,7 +24,7 @@ from perdure.domain.verdict import Ruling, Verdict
 from perdure.guard.corpus import Tally, check, read_corpus, shown_ruling
 from perdure.guard.paths import show_word
 from perdure.guard.probe import Machine
-from perdure.guard.roots import Origin, Root, protected_roots
+from perdure.guard.roots import Origin, Root, protected_roots, watched
 from perdure.guard.service import Explanation, Guard, Place
 from perdure.installation import Installation
 from perdure.tools.environment import scrub
@@ -59,7 +59,7 @@ def make_guard(installation: Installation) -> Guard:
     """Return the guard of this process."""
     probe = Machine()
     origin = origin_of(installation)
-    return Guard(lambda: protected_roots(origin, probe), probe, homes=homes())
+    return Guard(lambda: protected_roots(origin, probe), probe, homes=homes(), watched=lambda: watched(origin, probe))
 
 
 def homes() -> list[str]:

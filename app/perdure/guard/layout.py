@@ -79,5 +79,9 @@ class LayoutProbe:
         """Return what the table has as a script."""
         return self.scripts.get(self.real(path))
 
+    def changed(self, _path: str, /) -> int | None:
+        """Return that nothing changes."""
+        return None
+
     def _spelled(self, path: str) -> str:
         return with_letters(path) if self.drives else path

@@ -196,7 +196,8 @@ class Protected:
 
     def _compare_names(self, path: Path, effect: Effect) -> Iterator[Match]:
         parts = path.components
-        for root, form in self._forms:
+        known = [literal(part) for part in parts]
+        for root, form in self._candidates([name for name in known if name is not None], len(parts)):
             for length, matched in self._lengths(parts, form):
                 if matched == len(form):
                     inner = parts[length:]
@@ -214,9 +215,34 @@ class Protected:
                 yield Match(root, overlap, sure=True, operand=show_path(path))
                 break
 
+    @cached_property
+    def _above(self) -> dict[tuple[str, ...], list[tuple[Root, tuple[str, ...]]]]:
+        """The forms by each path that is one of them or contains it, in their order."""
+        found: dict[tuple[str, ...], list[tuple[Root, tuple[str, ...]]]] = {}
+        for root, form in self._forms:
+            for length in range(len(form) + 1):
+                found.setdefault(self._folded(form[:length]), []).append((root, form))
+        return found
+
+    @cached_property
+    def _own(self) -> dict[tuple[str, ...], tuple[Root, tuple[str, ...]]]:
+        """The forms by their own path."""
+        return {self._folded(form): (root, form) for root, form in reversed(self._forms)}
+
+    def _folded(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names) if self.probe.case_sensitive else tuple(name.casefold() for name in names)
+
+    def _candidates(self, names: Sequence[str], length: int) -> Sequence[tuple[Root, tuple[str, ...]]]:
+        """Return the forms that a path may meet: looked up where every name of it is known, else all of them."""
+        if len(names) != length:
+            return self._forms
+        folded = self._folded(names)
+        inside = [found for end in range(length - 1, -1, -1) if (found := self._own.get(folded[:end])) is not None]
+        return [*self._above.get(folded, ()), *inside]
+
     def _lengths(self, parts: tuple[Component, ...], form: tuple[str, ...]) -> Iterator[tuple[int, int]]:
         """Yield how many components were used up by how many of the form's, where one side ends and all before fit."""
-        deep = [index for index, part in enumerate(parts) if _is_deep(part)]
+        deep = [index for index, part in enumerate(parts) if part in _DEEP]
         if not deep:
             length = min(len(parts), len(form))
             sensitive = self.probe.case_sensitive
@@ -329,8 +355,7 @@ def _in_place(effect: Effect) -> bool:
     return effect.act.value in {"empty", "overwrite", "change", "permit"}
 
 
-def _is_deep(component: Component) -> bool:
-    return component == (Pattern("**"),) or component == (Pattern("*"), Pattern("*"))
+_DEEP: frozenset[Component] = frozenset({(Pattern("**"),), (Pattern("*"), Pattern("*"))})
 
 
 def _is_byte_code(inner: tuple[Component, ...]) -> bool:

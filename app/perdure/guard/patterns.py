@@ -69,6 +69,7 @@ def with_letters(path: str) -> str:
     return path
 
 
+@functools.lru_cache(maxsize=512)
 def split(spelling: Spelling, directory: Spelling, *, drives: bool = False) -> Path:
     """Return the absolute path that a spelling stands for in a directory; `..` stays where it is written."""
     pieces = _with_drive(spelling) if drives else spelling

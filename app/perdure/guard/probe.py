@@ -64,6 +64,9 @@ class Probe(Protocol):
     def held(self, path: str, /) -> bool:
         """Return whether a living process holds the kernel lock on a file; what cannot be told is held."""
 
+    def changed(self, path: str, /) -> int | None:
+        """Return a number that is another one when a file or a directory was changed; None where there is none."""
+
 
 class Machine:
     """The filesystem of this machine."""
@@ -142,3 +145,9 @@ class Machine:
         finally:
             os.close(handle)
         return False
+
+    def changed(self, path: str) -> int | None:
+        try:
+            return os.stat(path).st_mtime_ns
+        except (OSError, ValueError):
+            return None

@@ -119,6 +119,13 @@ def protected_roots(origin: Origin, probe: Probe) -> tuple[Root, ...]:
     return tuple(found.roots.values())
 
 
+def watched(origin: Origin, probe: Probe) -> tuple[str, ...]:
+    """Return the files and directories of which one changes when other generations or runtimes are to be protected."""
+    home = origin.home
+    places = (_join(home, name) for name in ("profiles", "store/generations", "pm/runtimes", "pm/current"))
+    return (*places, *_places(home, "profiles/*/current", probe))
+
+
 def environment_roots(executable: str, prefix: str, base: str, probe: Probe) -> tuple[Root, ...]:
     """Return what an interpreter with these paths runs from."""
     found = _Found(probe)

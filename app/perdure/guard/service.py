@@ -6,6 +6,7 @@ follows. Keeps: guard-roots-computed, guard-explained: an explanation's verdict 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -46,20 +47,45 @@ class Explanation:
     verdict: Verdict
 
 
+_KEPT_SECONDS = 1.0
+"""What no stamp tells, such as a process that takes a lease, counts after this at the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    at: float
+    watched: tuple[str, ...]
+    stamps: tuple[int | None, ...]
+    protected: Protected
+
+
 class Guard:
     """The guard of one machine."""
 
-    def __init__(self, roots: Callable[[], Sequence[Root]], probe: Probe, *, homes: Sequence[str]) -> None:
+    def __init__(
+        self,
+        roots: Callable[[], Sequence[Root]],
+        probe: Probe,
+        *,
+        homes: Sequence[str],
+        watched: Callable[[], Sequence[str]] = tuple,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Know how to find out what is protected.
 
         Args:
-            roots: computes the roots; asked for each text, because PM may have switched generations since.
+            roots: computes the roots.
             probe: the filesystem that they lie in.
             homes: the directories of people's own files.
+            watched: the files of which one changes when the roots do: PM may switch generations at any time.
+            clock: seconds.
         """
         self._roots = roots
         self._probe = probe
         self._homes = tuple(homes)
+        self._watched = watched
+        self._clock = clock
+        self._kept: _Kept | None = None
 
     def judge(self, text: str, *, shell: str, place: Place) -> Verdict:
         """Return what may follow a text that a shell would run."""
@@ -80,7 +106,18 @@ class Guard:
         return Explanation(views=views, verdict=views[0].verdict)
 
     def _protected(self) -> Protected:
-        return Protected(self._roots(), self._probe)
+        """Return the roots of this moment, from a moment ago where nothing that they depend on has changed since."""
+        now, kept = self._clock(), self._kept
+        if kept is not None and now - kept.at < _KEPT_SECONDS and kept.stamps == self._stamps(kept.watched):
+            return kept.protected
+        watched = tuple(self._watched())
+        # The stamps come first: a change while the roots are computed makes them differ the next time.
+        stamps = self._stamps(watched)
+        self._kept = _Kept(now, watched, stamps, Protected(self._roots(), self._probe))
+        return self._kept.protected
+
+    def _stamps(self, watched: Sequence[str]) -> tuple[int | None, ...]:
+        return tuple(map(self._probe.changed, watched))
 
     def _session(self, place: Place) -> Session:
         return Session(

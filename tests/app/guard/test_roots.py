@@ -18,7 +18,8 @@ from perdure.guard.judge import judge
 from perdure.guard.layout import LayoutProbe
 from perdure.guard.paths import Protected
 from perdure.guard.probe import Machine
-from perdure.guard.roots import HOME, Entry, Origin, environment_roots, protected_roots
+from perdure.guard.roots import HOME, Entry, Origin, environment_roots, protected_roots, watched
+from perdure.guard.service import Guard, Place
 from tests.app.guard.layouts import effect, reading
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
@@ -107,6 +108,40 @@ def test_a_homes_current_own_and_held_generations_are_protected_with_what_mends_
     switched = {root.path for root in protected_roots(origin, Machine())}
     assert f"{generations}/3-cccccccccccc" in switched
     assert f"{generations}/2-bbbbbbbbbbbb" not in switched
+
+
+@pytest.mark.proves("guard-roots-computed")
+def test_a_guard_that_lives_on_learns_of_a_switch_at_once_and_of_a_lease_in_a_moment(tmp_path: Path) -> None:
+    import fcntl
+
+    home = tmp_path / "home"
+    origin, probe, now = make_home(home), Machine(), [0.0]
+    guard = Guard(
+        lambda: protected_roots(origin, probe),
+        probe,
+        homes=(),
+        watched=lambda: watched(origin, probe),
+        clock=lambda: now[0],
+    )
+    third = home / "store" / "generations" / "3-cccccccccccc"
+
+    def ruling() -> Ruling:
+        place = Place(cwd="/", home="/h")
+        return guard.judge(f"rm -r {third}", shell="bash", place=place).floor_ruling
+
+    assert ruling() is Ruling.ALLOW
+    pointer = home / "profiles" / "default" / "current"
+    before = pointer.stat().st_mtime_ns
+    pointer.write_text("3-cccccccccccc\n")
+    os.utime(pointer, ns=(before + 1, before + 1))
+    assert ruling() is Ruling.REFUSE
+    pointer.write_text("2-bbbbbbbbbbbb\n")
+    os.utime(pointer, ns=(before + 2, before + 2))
+    assert ruling() is Ruling.ALLOW
+    with open(third / "lease") as lease:
+        fcntl.flock(lease, fcntl.LOCK_SH)
+        now[0] += 1.0
+        assert ruling() is Ruling.REFUSE
 
 
 @pytest.mark.proves("guard-compare", "guard-own-feet")
