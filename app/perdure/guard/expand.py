@@ -211,6 +211,12 @@ def _fields(parts: tuple[Part, ...], state: State, machine: Substitutions) -> li
         if len(ways) > MOST_SPELLINGS:
             return [values.unknown()]
     finished = [done if current is None else (*done, current) for done, current in ways]
+    if "dotglob" in state.options or state.variables.get("GLOBIGNORE"):
+        return (
+            [values.union(*(_with_dots(values.merged(way[0])) for way in finished if way))]
+            if all(len(way) == 1 for way in finished)
+            else [_with_dots(values.merged(field)) for way in finished for field in way]
+        )
     if len(finished) == 1:
         return [(values.merged(pieces),) for pieces in finished[0]]
     # Ways of different lengths are laid over one another: every field of every way is somewhere in the result, and a
@@ -220,6 +226,17 @@ def _fields(parts: tuple[Part, ...], state: State, machine: Substitutions) -> li
         values.union(tuple(values.merged(way[column]) if column < len(way) else () for way in finished))
         for column in range(columns)
     ]
+
+
+def _with_dots(pieces: Spelling) -> Value:
+    """Return what a glob is that also finds names with a dot in front."""
+    hidden: list[Piece] = []
+    for number, piece in enumerate(pieces):
+        before = pieces[number - 1] if number else Text("/")
+        if type(piece) is Pattern and isinstance(before, Text) and before.text.endswith("/"):
+            hidden.append(Text("."))
+        hidden.append(piece)
+    return values.union((pieces,), (values.merged(tuple(hidden)),))
 
 
 def _appended(ways: list[_Way], addition: Value) -> list[_Way]:

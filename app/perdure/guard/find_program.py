@@ -6,7 +6,7 @@ Does not own: what other programs do with that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perdure.domain.effect import Act, Hole, Pattern, Piece, Text
 from perdure.guard import values
@@ -64,6 +64,12 @@ class _Selection:
     names: tuple[Value, ...] | None = None
     paths: tuple[Value, ...] | None = None
     conditional: bool = False
+    prunes: tuple[Value, ...] = ()
+    """What it does not go into."""
+    pruned: tuple[Value, ...] = ()
+    """What alternatives before it do not go into."""
+    spared: tuple[Value, ...] = ()
+    """Directories whose members it leaves out."""
 
     def also(self, other: _Selection) -> _Selection:
         """Return what both let through, or more."""
@@ -71,13 +77,17 @@ class _Selection:
             self.names if self.names is not None else other.names,
             self.paths if self.paths is not None else other.paths,
             self.conditional or other.conditional,
+            (*self.prunes, *other.prunes),
+            self.pruned or other.pruned,
+            (*self.spared, *other.spared),
         )
 
     def either(self, other: _Selection) -> _Selection:
         """Return what one of them lets through."""
         names = (*self.names, *other.names) if self.names is not None and other.names is not None else None
         paths = (*self.paths, *other.paths) if self.paths is not None and other.paths is not None else None
-        return _Selection(names, paths, self.conditional and other.conditional)
+        both = tuple(name for name in self.spared if name in other.spared)
+        return _Selection(names, paths, self.conditional and other.conditional, spared=both)
 
 
 _ANYTHING = _Selection()
@@ -109,7 +119,7 @@ class _Find:
                 self.roots.append(self.words[self.at])
                 self.at += 1
         self.roots = self.roots or [values.text(".")]
-        selection = self._either()
+        selection = self._either(_ANYTHING)
         if not self.acted:
             self._print(selection)
 
@@ -122,17 +132,20 @@ class _Find:
         self.at += 1
         return value
 
-    def _either(self) -> _Selection:
-        result = self._all()
+    def _either(self, before: _Selection) -> _Selection:
+        """Read alternatives; what one of them does not go into, those behind it do not see."""
+        result = first = self._all(before)
+        cut = first.prunes
         while self._next() in {"-o", "-or", ","}:
             comma = self._next() == ","
             self.at += 1
-            right = self._all()
+            right = self._all(replace(before, pruned=(*before.pruned, *cut)))
+            cut += right.prunes
             result = right if comma else result.either(right)
-        return result
+        return replace(result, prunes=cut)
 
-    def _all(self) -> _Selection:
-        result = _ANYTHING
+    def _all(self, before: _Selection) -> _Selection:
+        result = before
         while self.at < len(self.words) and self._next() not in {"-o", "-or", ",", ")"}:
             if self._next() in {"-a", "-and"}:
                 self.at += 1
@@ -145,18 +158,20 @@ class _Find:
         text = self._next()
         if text == "(":
             self.at += 1
-            inner = self._either_after(before)
+            inner = self._either(before)
             if self._next() == ")":
                 self.at += 1
             return inner
         if text in {"!", "-not"}:
             self.at += 1
-            self._primary(before)
-            return _ANYTHING
+            return _Selection(spared=_directories(self._primary(before).paths or ()))
         if text in {"-name", "-iname"}:
             return _Selection(names=(_pattern(self._value(), folded=text == "-iname"),))
         if text in {"-path", "-wholename", "-ipath", "-iwholename"}:
             return _Selection(paths=(_open_path(self._value()),))
+        if text == "-prune":
+            self.at += 1
+            return _Selection(prunes=before.paths or before.names or ())
         if text == "-delete":
             self.at += 1
             self.acted = True
@@ -165,6 +180,10 @@ class _Find:
         if text in _EXEC:
             self._exec(before)
             return _ANYTHING
+        return self._other(text, before)
+
+    def _other(self, text: str | None, before: _Selection) -> _Selection:
+        """Read a test that is not followed, or an action that writes or prints."""
         if text in {"-fprint", "-fprint0", "-fls", "-fprintf"}:
             self.machine.emit(Act.OVERWRITE, self._value(), self.state, by=f"find {text}", through_link=True)
             return _ANYTHING
@@ -179,25 +198,6 @@ class _Find:
             self.at += 1
         return _Selection(conditional=text in _CONDITIONAL_TESTS)
 
-    def _either_after(self, before: _Selection) -> _Selection:
-        """Read a group; actions inside it also depend on what stands before it."""
-        result = before.also(self._all_after(before))
-        combined = result
-        while self._next() in {"-o", "-or", ","}:
-            self.at += 1
-            combined = combined.either(before.also(self._all_after(before)))
-        return combined
-
-    def _all_after(self, before: _Selection) -> _Selection:
-        result = before
-        while self.at < len(self.words) and self._next() not in {"-o", "-or", ",", ")"}:
-            if self._next() in {"-a", "-and"}:
-                self.at += 1
-                continue
-            self.machine.step()
-            result = result.also(self._primary(result))
-        return result
-
     def _members(self, selection: _Selection) -> list[Value]:
         """Return what stands for the members that an expression lets through."""
         if selection.paths is not None:
@@ -210,6 +210,8 @@ class _Find:
                         root=pieces,
                         below=self.below,
                         names=selection.names or (),
+                        pruned=selection.pruned,
+                        spared=selection.spared,
                         conditional=selection.conditional,
                     ),
                 ),
@@ -265,6 +267,17 @@ def _pattern(value: Value, *, folded: bool) -> Value:
             text = "".join(f"[{letter.lower()}{letter.upper()}]" if letter.isalpha() else letter for letter in text)
         result.append(values.globbed(text))
     return tuple(result)
+
+
+def _directories(paths: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Return the directories of which patterns such as ``*/NAME/*`` mean all members."""
+    found: list[Value] = []
+    for value in paths:
+        for pieces in value:
+            last = pieces[-2] if len(pieces) > 1 and isinstance(pieces[-1], Hole) else None
+            if isinstance(last, Text) and last.text.endswith("/"):
+                found.append((values.merged((*pieces[:-2], Text(last.text.rstrip("/")))),))
+    return tuple(found)
 
 
 def _open_path(value: Value) -> Value:

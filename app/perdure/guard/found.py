@@ -23,6 +23,10 @@ class Found(Hole):
     """Whether the directory itself is not among them."""
     names: tuple[Value, ...] = ()
     """Where not empty: the names that they may have."""
+    pruned: tuple[Value, ...] = ()
+    """Names that the search does not go into."""
+    spared: tuple[Value, ...] = ()
+    """Names of directories whose members are not among them, though they themselves may be."""
     conditional: bool = False
     """Whether they have more in common than the search's words say."""
 

@@ -29,6 +29,7 @@ _DELETING: dict[str, tuple[str, str]] = {
     "php": (r"\b(?:unlink|rmdir)\b", r"\bno such function\b"),
 }
 _DELETING["deno"] = (r"\bDeno\.(?:remove|removeSync|truncate|truncateSync)\b", r"\bDeno\.remove(?:Sync)?\b")
+_DELETING["awk"] = (r"\bno such function\b", r"\bno such function\b")
 _DELETING["bun"] = _DELETING["node"]
 _MOVING = {
     "node": r"\b(?:rename|renameSync)\b",
@@ -42,6 +43,7 @@ _RUNNING = {
     "perl": r"\b(?:system|exec)\b",
     "ruby": r"\b(?:system|exec|spawn)\b",
     "php": r"\b(?:system|exec|shell_exec|passthru)\b",
+    "awk": r"\bsystem\b|\|",
 }
 
 

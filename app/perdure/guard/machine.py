@@ -6,6 +6,7 @@ single commands do (builtins, programs). Effects are kept once, in the order in 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -118,13 +119,14 @@ class Machine:
                     through_link=through_link,
                     only_below=member.below,
                     names=member.names,
-                    spared=spared,
+                    spared=(*spared, *member.pruned, *(() if recursive else member.spared)),
                     arguments=arguments,
                 )
                 operand = tuple(other for other in operand if other is not pieces)
                 if not operand:
                     return
         if act is not Act.RUN:
+            operand = values.union(*(_seen(pieces, state.directories) for pieces in operand)) if operand else operand
             operand = tuple(pieces for pieces in operand if pieces)  # no program does anything to ""
             if not operand:
                 return
@@ -211,6 +213,8 @@ class Machine:
         """Return what a file holds, as far as it is known."""
         if path is None:
             return values.unknown("a file")
+        if path in {"/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"} and state.stdin is not None:
+            return state.stdin
         if path in state.files:
             return state.files[path]
         found = self.session.probe.script(path)
@@ -243,6 +247,7 @@ class Machine:
         raise NotImplementedError
 
 
+_THROUGH_PROC = re.compile(r"/+proc/+[^/]+/+(?:task/+[^/]+/+)?(root|cwd)(?=/|$)")
 _ORDER = (Certainty.DEFINITE, Certainty.POSSIBLE, Certainty.CONDITIONAL)
 
 
@@ -268,3 +273,25 @@ def _own(piece: Piece) -> Piece:
     if isinstance(piece, Found):
         return Hole(piece.name)
     return Pattern(piece.text) if isinstance(piece, values.Name) else piece
+
+
+def _seen(path: Spelling, directories: Value) -> Value:
+    """Return a path through ``/proc`` as what it leads to: the process that uses it, or any other, is somewhere."""
+    match = _THROUGH_PROC.match("".join(piece.text if isinstance(piece, Text) else "\0" for piece in path))
+    if match is None:
+        return (path,)
+    length = match.end()
+    rest: list[Piece] = []
+    for piece in path:
+        size = len(piece.text) if isinstance(piece, Text) else 1
+        if isinstance(piece, Text):
+            rest.append(Text(piece.text[length:]))
+        elif length <= 0:
+            rest.append(piece)
+        length = max(length - size, 0)
+    places = values.text(
+        "/" if match.end() == sum(len(piece.text) for piece in path if isinstance(piece, Text)) else ""
+    )
+    if match[1] == "cwd":
+        places = directories
+    return values.joined(places, (values.merged(tuple(rest)),))

@@ -207,7 +207,7 @@ class Protected:
                     if overlap is Overlap.IS and only_byte_code(effect.names):
                         continue
                 elif length == len(parts) and self._reaches(effect.names, form[matched:]):
-                    if self._spares(effect, form[matched:]):
+                    if self._spares(effect, form, matched):
                         continue
                     overlap = Overlap.CONTAINS
                 else:
@@ -274,16 +274,35 @@ class Protected:
                     return True
         return False
 
-    def _spares(self, effect: Effect, below: tuple[str, ...]) -> bool:
-        """Return whether the effect leaves alone one of the names on the way to a root, and the root with it."""
-        sensitive = self.probe.case_sensitive
+    def _spares(self, effect: Effect, form: tuple[str, ...], above: int) -> bool:
+        """Return whether the effect leaves alone one of the directories on the way to a root, and the root with it.
+
+        Args:
+            effect: what happens; what it spares is a name at any place, or a path.
+            form: the components of the root's path.
+            above: how many of them are the operand's.
+        """
         return any(
-            accepts(spelling, name, case_sensitive=sensitive)
+            self._on_the_way(spelling, place, form, above)
             for word in effect.spared
             for spelling in word.spellings
-            for name in below
-            if spelling and not any(isinstance(piece, Hole) for piece in spelling)
+            for directory in effect.directories
+            for place in directory.spellings
         )
+
+    def _on_the_way(self, spared: Spelling, place: Spelling, form: tuple[str, ...], above: int) -> bool:
+        pieces = list(spared)
+        anywhere = len(pieces) == 2 and isinstance(pieces[0], Hole) and isinstance(pieces[1], Text)
+        if anywhere and isinstance(name := pieces[1], Text) and name.text.count("/") == 1 and name.text[0] == "/":
+            pieces = [Text(name.text[1:])]  # ``*/NAME``
+        if not pieces or any(isinstance(piece, Hole) for piece in pieces):
+            return False
+        if not any(isinstance(piece, Text) and "/" in piece.text for piece in pieces):
+            sensitive = self.probe.case_sensitive
+            return any(accepts(tuple(pieces), name, case_sensitive=sensitive) for name in form[above:])
+        path = without_dots(split(tuple(pieces), place, drives=self._drives))
+        length = len(path.components)
+        return above < length <= len(form) and tuple(map(literal, path.components)) == form[:length]
 
     def ignored(self, root: Root) -> bool:
         """Return whether git ignores a root, as far as a plain line of a ``.gitignore`` on its way says so."""
@@ -340,7 +359,7 @@ class Protected:
             root, overlap = found
             own = length == len(parts)
             if overlap is Overlap.CONTAINS:
-                if own and self._reaches(effect.names, ()) and not self._spares(effect, self._split(root.path)):
+                if own and self._reaches(effect.names, ()) and not self._spares(effect, self._split(root.path), 0):
                     yield Match(root, overlap, sure=True, operand=text)
                 return
             if own and not identity.directory and not _in_place(effect):

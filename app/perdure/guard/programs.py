@@ -100,6 +100,9 @@ def _wrapped(machine: Machine, wrapper: verbs.Wrapper, name: str, arguments: ver
         for code in arguments.values(wrapper.code):
             machine.shell(code, child, positionals=tuple(arguments.operands), name=values.text(name), what=f"{name} -c")
         rest = arguments.operands[wrapper.skip :]
+        if len(rest) > 1 and values.known(rest[0]) in wrapper.code:  # `flock FILE -c CODE`
+            _own_shell(machine, rest[1], child, name)
+            rest = []
         if wrapper.assignments:
             rest = _assigned(rest, child)
         if not rest:
@@ -157,6 +160,7 @@ def _shell(machine: Machine, name: str, words: list[Value], state: State) -> Non
     """`sh`, `bash` and the like: code in a string, a script, or what comes in."""
     rest = list(words)
     code = reads = False
+    options: frozenset[str] = frozenset()
     while rest:
         text = values.known(rest[0])
         if text is None or text[:1] not in {"-", "+"} or text == "-":
@@ -165,6 +169,8 @@ def _shell(machine: Machine, name: str, words: list[Value], state: State) -> Non
         if text == "--":
             break
         if text in {"--rcfile", "--init-file", "-o", "+o", "-O", "+O"}:
+            if text == "-O" and rest and values.known(rest[0]) == "dotglob":
+                options |= {"dotglob"}
             rest = rest[1:]
         elif not text.startswith("--") and text[0] == "-":
             code = code or "c" in text[1:]
@@ -462,6 +468,19 @@ def _other_language(machine: Machine, name: str, words: list[Value], state: Stat
             machine.emit(Act.CHANGE, operand, state, by=f"{short} -i")
 
 
+def _awk(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    """`awk`, whose program may run others."""
+    arguments = verbs.split(
+        words, frozenset(["-F", "-v", "-f", "-e", "--source", "--file", "--assign", "--field-separator"]), ordered=True
+    )
+    codes = arguments.values(frozenset({"-e", "--source"}))
+    if not codes and not arguments.has(frozenset({"-f", "--file"})):
+        codes = arguments.operands[:1]
+    for code in codes:
+        if values.known(code) is not None:  # what is not known is data, as a rule: a column, a name
+            literal_calls.read(machine, "awk", code, state)
+
+
 _SHELLS = ("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash")
 _PRINTING = frozenset({*printing_programs.PROGRAMS, *_SHELLS, "find", "gfind", "sed", "env", "xargs", "at", "batch"})
 """Programs whose output is modelled where they are."""
@@ -475,6 +494,7 @@ _SPECIAL: dict[str, Program] = {
     **environment_programs.PROGRAMS,
     **dict.fromkeys(_SHELLS, _shell),
     **dict.fromkeys(("docker", "podman", "nerdctl"), containers.run),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
     **dict.fromkeys(("node", "perl", "ruby", "php", "deno", "bun"), _other_language),
     **dict.fromkeys(("at", "batch"), _at),
     "env": _env,

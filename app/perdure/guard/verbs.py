@@ -57,6 +57,8 @@ class Wrapper:
     """Options whose value is code for a shell."""
     joined: bool
     """Whether the operands are joined to code for a shell."""
+    permutes: bool
+    """Whether its options may stand behind its operands."""
     certainty: Certainty
     """How sure it is that what the command does, it does to the files that its words name."""
 
@@ -298,7 +300,7 @@ def _verb(entry: object) -> Verb:
         wraps=_wrapper(_mapping(wraps)) if wraps is not None else None,
         subcommands=subcommands,
         directory=_names(data.get("directory")),
-        ordered=bool(data.get("ordered")) or wraps is not None or bool(subcommands),
+        ordered=bool(subcommands) or (wraps is not None and not _mapping(wraps).get("permutes")),
         refuses_dots=bool(data.get("refuses_dots")),
         refuses_directories=bool(data.get("refuses_directories")),
     )
@@ -331,6 +333,7 @@ def _wrapper(data: Mapping[str, object]) -> Wrapper:
         directory=_names(data.get("directory")),
         code=_names(data.get("code")),
         joined=bool(data.get("joined")),
+        permutes=bool(data.get("permutes")),
         certainty=Certainty(str(data.get("certainty", "definite"))),
     )
 
