@@ -18,6 +18,7 @@ from pathlib import Path
 from perdure_compat import __version__, api_check, editing, lint, migrate, render, scan
 from perdure_compat.index import Index
 from perdure_compat.manifest import Entry, Manifest, ManifestFaults, load_manifest
+from perdure_compat.source import replace_file
 from perdure_compat.tree import Tree, version_of
 from perdure_compat.type_stubs import stub_for
 
@@ -160,7 +161,7 @@ def _migrate(options: argparse.Namespace) -> int:
         if migration.changed and (options.diff or not options.write):
             sys.stdout.write(migration.diff())
         if migration.changed and options.write:
-            _write_bytes(migration.path, migration.source.encoded(migration.after))
+            replace_file(migration.path, migration.source.encoded(migration.after))
     for migration in found:
         for each in migration.left:
             print(f"{each}{' (info)' if each.guarded else ''}", file=sys.stderr)
@@ -251,15 +252,6 @@ def _apply(changes: Mapping[Path, str | None], *, dry: bool = False) -> int:
             path.unlink(missing_ok=True)
         elif not dry and text is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write_bytes(path, text.encode())
+            replace_file(path, text.encode())
         print(f"{'removed' if text is None else 'written'} {path}" if not dry else f"{path} would change")
     return FOUND
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file whole, with its permissions: a crash leaves the old one."""
-    temporary = path.with_name(f".{path.name}.perdure-compat")
-    temporary.write_bytes(content)
-    if path.exists():
-        temporary.chmod(path.stat().st_mode & 0o7777)
-    temporary.replace(path)

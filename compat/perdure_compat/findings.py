@@ -60,27 +60,29 @@ class Finding:
         return f"{self.written} {place}, since {entry.since}{note}; {when}"
 
 
-def find_in_file(path: Path, index: Index, *, module: str = "") -> list[Finding] | Unreadable:
-    """Return the uses in a Python file, or the examples of a Markdown file."""
+def find_in_file(path: Path, index: Index) -> list[Finding] | Unreadable:
+    """Return the uses in a Python file, or in the examples of a Markdown file."""
     try:
         if path.suffix == ".md":
             return find_in_markdown(path, index)
-        # Parsing is what costs; a file that does not even hold the package's name uses none of its names.
         raw = path.read_bytes()
-        relative = b"from ." in raw
-        if not relative and not any(root.encode() in raw for root in index.roots):
-            return []
-        source = Source.load(path)
-    except (SyntaxError, ValueError) as error:
-        return Unreadable(path, getattr(error, "lineno", None) or 0, getattr(error, "msg", None) or str(error))
     except OSError as error:
         return Unreadable(path, 0, error.strerror or str(error))
+    return find_in_bytes(path, raw, index, *module_name(path))
+
+
+def find_in_bytes(path: Path, raw: bytes, index: Index, module: str, package: bool) -> list[Finding] | Unreadable:  # noqa: FBT001  # what `module_name` returns
+    """Return the uses in a Python file that was read; `path` is for places."""
+    # Parsing is what costs; a file that does not even hold the package's name uses none of its names.
+    if b"from ." not in raw and not any(root.encode() in raw for root in index.roots):
+        return []
+    try:
+        reading = Reading(Source.decode(path, raw), module, package=package, roots=frozenset(index.roots))
+    except (SyntaxError, ValueError) as error:
+        return Unreadable(path, getattr(error, "lineno", None) or 0, getattr(error, "msg", None) or str(error))
     except RecursionError:
         return Unreadable(path, 0, "nested too deeply")
-    name, package = module_name(path)
-    return sorted(
-        find(Reading(source, module or name, package=package, roots=frozenset(index.roots)), index), key=_order
-    )
+    return sorted(find(reading, index), key=_order)
 
 
 def find_in_markdown(path: Path, index: Index) -> list[Finding]:

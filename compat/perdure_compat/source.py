@@ -55,7 +55,15 @@ class Source:
             SyntaxError: it is not Python, or not in the encoding that it names.
             OSError: it cannot be read.
         """
-        raw = path.read_bytes()
+        return cls.decode(path, path.read_bytes())
+
+    @classmethod
+    def decode(cls, path: Path, raw: bytes) -> Source:
+        """Read a file's bytes.
+
+        Raises:
+            SyntaxError: they are not Python, or not in the encoding that they name.
+        """
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
         mark = encoding == "utf-8-sig"
         try:
@@ -115,3 +123,12 @@ def module_name(path: Path) -> tuple[str, bool]:
         parts.insert(0, folder.name)
         folder = folder.parent
     return ".".join(parts), package
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace a file whole, with its permissions: a crash leaves the old one."""
+    temporary = path.with_name(f".{path.name}.perdure-compat")
+    temporary.write_bytes(content)
+    if path.exists():
+        temporary.chmod(path.stat().st_mode & 0o7777)
+    temporary.replace(path)

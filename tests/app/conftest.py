@@ -34,7 +34,8 @@ class Generation:
         (self.venv / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
         # The packages under test are those of the environment that runs the tests.
         seen = [entry for entry in sys.path if "packages" in entry or (Path(entry) / "perdure").is_dir()]
-        seen += [entry for entry in sys.path if (Path(entry) / "perdure_facts").is_dir()]
+        beside = ("perdure_compat", "perdure_facts")
+        seen += [entry for entry in sys.path if any((Path(entry) / name).is_dir() for name in beside)]
         (self.site / "seen.pth").write_text("".join(f"{entry}\n" for entry in dict.fromkeys(seen)))
         self.boot_path = self.path / "boot.json"
         self.boot()

@@ -50,10 +50,27 @@ def test_doctor_of_a_sound_generation_ends_with_pms_line(generation: Generation)
                 "line": "generation 1 is whole",
                 "data": {"summary": "generation 1 is whole"},
             },
+            "moved_names": [],
             "findings": [],
         },
         "errors": [],
     }
+
+
+@pytest.mark.proves("app-doctor-shows-moved-names")
+def test_doctor_shows_which_plugins_use_names_that_moved(generation: Generation) -> None:
+    use = (
+        '{"distribution": "hello", "file": "hello/__init__.py", "line": 3, "text": "a is now b, since 1; breaks at 2"}'
+    )
+    data = f'{{"summary": "generation 1 is whole", "generation": {{"moved_names": [{use}]}}}}'
+    generation.launcher("perdure-pm", f'echo \'{{"exit_code": 0, "data": {data}}}\'\n')
+    done = generation.run("doctor")
+    said = "hello: hello/__init__.py:3: a is now b, since 1; breaks at 2"
+    rows = doctors_rows(generation, findings="none")
+    before, findings = rows.split("findings", 1)
+    assert done.stdout == f"{before}old name    {said}\nfindings{findings}pm: generation 1 is whole\n"
+    assert done.returncode == 0
+    assert envelope_of(generation.run("doctor", "--json"))["data"]["moved_names"] == [said]
 
 
 @pytest.mark.proves("app-doctor-always-answers", "app-boot-faults-named", "app-hints-run", "app-exit-codes")

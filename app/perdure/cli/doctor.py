@@ -4,6 +4,8 @@ Owns: what is looked at, and in which words. Does not own: repairing, or PM's vi
 app-doctor-always-answers: a boot.json that is missing or invalid is a finding like any other.
 """
 
+from collections.abc import Mapping
+
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.boot import Boot
@@ -14,6 +16,7 @@ from perdure.domain.json_value import JsonValue
 from perdure.installation import Installation
 from perdure.plugin_manager import PluginManager
 from perdure.pm_link import PmAnswer, ask_pm
+from perdure_compat import uses
 
 PM_SECONDS = 10.0
 """How long PM may take to say how it is; it usually takes a tenth of a second."""
@@ -34,6 +37,7 @@ def diagnose(session: Session) -> Answer:
     if installation.generation is not None and pm.status != "ok":
         findings.append(Finding(code="pm-unavailable", summary=f"PM: {pm.line}", hint=_pm_hint(installation, pm)))
     loaded: list[JsonValue] = [state.source.name for state in manager.states if state.loaded]
+    moved = _moved_names(pm)
     return Answer(
         data={
             "version": host.version,
@@ -44,9 +48,10 @@ def diagnose(session: Session) -> Answer:
             "boot": {"path": _text(installation.boot_path), "state": boot_words},
             "plugins": {"loaded": loaded, "failures": [failure.to_json() for failure in manager.failures]},
             "pm": {"status": pm.status, "line": pm.line, "data": pm.data},
+            "moved_names": [*moved],
             "findings": [finding.to_json() for finding in findings],
         },
-        text=_render(session, host, boot_words, manager, findings, pm),
+        text=_render(session, host, boot_words, manager, moved, findings, pm),
         exit_code=EXIT_FOUND if findings else EXIT_DONE,
     )
 
@@ -83,8 +88,30 @@ def _pm_hint(installation: Installation, pm: PmAnswer) -> str:
     return installation.pm_command("status") if pm.status != "absent" else installation.pm_command()
 
 
+def _moved_names(pm: PmAnswer) -> list[str]:
+    """Return which lines use names that moved: what PM saw in the plugins' files, then what this process saw beyond."""
+    generation = pm.data.get("generation") if isinstance(pm.data, Mapping) else None
+    recorded = generation.get("moved_names") if isinstance(generation, Mapping) else None
+    known = [use for use in (recorded if isinstance(recorded, list) else ()) if isinstance(use, Mapping)]
+    seen = [
+        f"{use.module}: {use.file}:{use.line}: {use.old} is now {use.new}"
+        for use in uses()
+        if not any(use.file.endswith(f"/{each.get('file')}") and use.line == each.get("line") for each in known)
+    ]
+    return [
+        *(f"{use.get('distribution')}: {use.get('file')}:{use.get('line')}: {use.get('text')}" for use in known),
+        *seen,
+    ]
+
+
 def _render(
-    session: Session, host: Host, boot_words: str, manager: PluginManager, findings: list[Finding], pm: PmAnswer
+    session: Session,
+    host: Host,
+    boot_words: str,
+    manager: PluginManager,
+    moved: list[str],
+    findings: list[Finding],
+    pm: PmAnswer,
 ) -> str:
     loaded = [state.source.name for state in manager.states if state.loaded]
     rows = [
@@ -95,6 +122,7 @@ def _render(
         ("boot.json", boot_words),
         *([("safe mode", "on: only built-in plugins are loaded")] if session.safe_mode else []),
         ("plugins", f"{len(loaded)} loaded ({', '.join(loaded)}), {_count(len(manager.failures), 'failure')}"),
+        *(("old name", line) for line in moved),
         ("findings", "none" if not findings else str(len(findings))),
     ]
     lines = [printable(line) for line in columns(rows)]

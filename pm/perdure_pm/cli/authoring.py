@@ -43,25 +43,26 @@ def plugin_new(session: Session, place: str) -> Answer:
 
 @click.command(cls=Verb, kind="building")
 @click.argument("source", metavar="PATH")
+@click.option("--fix", is_flag=True, help="first have the directory's files use the names that moved")
 @click.pass_obj
-def plugin_check(session: Session, source: str) -> Answer:
+def plugin_check(session: Session, source: str, fix: bool) -> Answer:
     """Check a plugin before it is given to others; exit 3 where something is found.
 
-    Its manifest, its build, its requirements with the host's lock on every machine that the lock is for, files that
-    other distributions have too, a start of the host with it alone, and the time of its imports. Nothing that runs is
-    changed.
+    Its manifest, its build, its requirements with the host's lock on every machine that the lock is for, names of the
+    host that moved, files that other distributions have too, a start of the host with it alone, and the time of its
+    imports. Nothing that runs is changed.
     """
     from perdure_pm.cli.remote import call
     from perdure_pm.model.source import looks_like_path
 
     place = os.path.abspath(os.path.expanduser(source))
     word = place if looks_like_path(source) or os.path.exists(source) else source
-    answer = call(session, "plugin-check", {"source": word}, _show_checks)
+    answer = call(session, "plugin-check", {"source": word, "fix": fix}, _show_checks)
     return replace(answer, exit_code=EXIT_FOUND_WORK) if answer.data.get("found") else answer
 
 
 def _show_checks(data: Mapping[str, Any], _status: str) -> str:
-    lines = []
+    lines = [["fixed", "moved names", data["fixed"]]] if data.get("fixed") else []
     for check in data.get("checks", ()):
         lines.append([check["status"], check["name"], check["about"] if not check["found"] else check["found"][0]])
         lines += [["", "", found] for found in check["found"][1:]]

@@ -54,6 +54,10 @@ def receipts(session: Session, identity: str | None, limit: int) -> Answer:
     return Answer(data={"receipt": whole}, text=json.dumps(whole, indent=2, ensure_ascii=False))
 
 
+SHOWN_USES = 5
+"""How many uses of old names `status` lists; `plugin info` lists each plugin's."""
+
+
 def say_trial(trial: Mapping[str, Any]) -> str:
     """Return the words for a trial that runs."""
     return f"until {trial['until']}, then {trial['previous']} again; to keep it: perdure-pm confirm"
@@ -67,6 +71,8 @@ def _say_plugin(plugin: Mapping[str, Any]) -> str:
 
 def show_status(data: Mapping[str, Any]) -> str:
     """Return the words of `status`."""
+    from perdure_pm.store.recorded import say_use
+
     rows = [["home", data["home"]], ["profile", data["profile"]]]
     generation = data["generation"]
     if generation is not None:
@@ -95,5 +101,9 @@ def show_status(data: Mapping[str, Any]) -> str:
         error = f" ({last['error']})" if last["error"] else ""
         rows.append(["last", f"{last['operation']} {last['status']}{error}, {last['started'][:19]}Z"])
     rows += [["to do", obligation] for obligation in data["obligations"]]
+    moved = [] if generation is None else generation["moved_names"]
+    rows += [["old names", f"{use['distribution']}: {say_use(use)}"] for use in moved[:SHOWN_USES]]
+    if len(moved) > SHOWN_USES:
+        rows.append(["old names", f"and {len(moved) - SHOWN_USES} more: perdure-pm plugin info NAME"])
     rows += [["wrong", finding] for finding in data["findings"]]
     return f"{data['summary']}\n\n{columns(rows)}"

@@ -144,6 +144,7 @@ def plugin_list(session: Session) -> Answer:
 def plugin_info(session: Session, name: str) -> Answer:
     """Show what is known of one plugin."""
     from perdure_pm.ops.plugin_view import read_plugin
+    from perdure_pm.store.recorded import say_use
 
     data = read_plugin(session.layout, session.profile, name)
     rows = [["plugin", data["name"]], ["listed as", data["entry"]], ["state", _say_state(data, session)]]
@@ -158,6 +159,7 @@ def plugin_info(session: Session, name: str) -> Answer:
     for field, value in (data["manifest"] or {}).items():
         if field in shown:
             rows.append([field, ", ".join(map(str, value)) if isinstance(value, list) else str(value)])
+    rows += [["old name", say_use(use)] for use in data["moved_names"]]
     return Answer(data=data, text=columns(rows))
 
 
@@ -166,6 +168,7 @@ def _say_state(state: Mapping[str, Any], session: Session) -> str:
     said = str(state["state"]).replace("-", " ")
     said += f": {state['why']}" if state["why"] else ""
     said += ", from where it is edited" if state["editable"] and state["state"] == "runs" else ""
+    said += f", uses names that moved ({len(state['moved_names'])})" if state["moved_names"] else ""
     return said + (f" ({true_hint(state['hint'], session)})" if state["hint"] else "")
 
 

@@ -28,6 +28,7 @@ from perdure_pm.ops.declared import PLUGIN_GROUP, read_commands, read_entries
 from perdure_pm.ops.external import list_programs
 from perdure_pm.ops.launchers import is_taken, write_library, write_start
 from perdure_pm.ops.manifests import read_installed_manifests
+from perdure_pm.ops.moved_names import find_installed_uses, say_uses
 from perdure_pm.ops.packages_of import resolved_versions
 from perdure_pm.ops.recovery import is_selected
 from perdure_pm.ops.release import Plugin
@@ -124,8 +125,8 @@ def seal_candidate(
     identity: str,
     inventory: Inventory,
     commands: list[str],
-) -> None:
-    """Have everything on the disk, then the record that says so."""
+) -> tuple[str, ...]:
+    """Have everything on the disk, then the record that says so; return what a person should know of the plugins."""
     filesystem, path = context.filesystem, context.layout.generation(identity)
     context.reporter.progress("seal", "flushing to the disk")
     inside = {f"venv/{name}": entry for name, entry in inventory.files.items()}
@@ -137,6 +138,7 @@ def seal_candidate(
     path.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR)  # the record is still to come
     filesystem.flush(path)
     boot = json.loads((path / "boot.json").read_bytes())
+    moved = find_installed_uses(path / "venv", [plugin["distribution"] for plugin in boot["plugins"]])
     record = {
         "schema": RECORD_SCHEMA,
         "id": identity,
@@ -159,6 +161,7 @@ def seal_candidate(
         "selection": list(wanted.selection.entries),
         "sources": [{**item.to_json(), "kind": item.source.kind} for item in wanted.seen],
         "manifests": boot["manifests"],
+        "moved_names": moved,
         "requirements": resolution.requirements,
         "lock": resolution.lock,
         "screening": resolution.screening,
@@ -173,6 +176,7 @@ def seal_candidate(
     }
     filesystem.write_durable(path / "record.json", json.dumps(record, indent=1).encode(), mode=0o444)
     filesystem.make_read_only(path)
+    return say_uses(moved)
 
 
 def drop_candidate(context: Context, identity: str, sealed: Generation | None) -> None:

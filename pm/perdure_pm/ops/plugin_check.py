@@ -30,11 +30,13 @@ from perdure_pm.model.errors import (
     NothingInstalled,
     PerdureError,
     SourceUnusable,
+    UsageFault,
 )
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.manifest import Manifest
 from perdure_pm.model.requirement import parse_source, requirement_name
-from perdure_pm.ops.arguments import read_text
+from perdure_pm.model.source import Source
+from perdure_pm.ops.arguments import read_flag, read_text
 from perdure_pm.ops.base_interpreter import ensure_base, find_base
 from perdure_pm.ops.build import Wheel, bare_environment
 from perdure_pm.ops.builds import with_quarantine
@@ -45,6 +47,7 @@ from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.external import find_problem
 from perdure_pm.ops.host import find_release, find_source, make_uv
 from perdure_pm.ops.intent import Intent, load_intent
+from perdure_pm.ops.moved_names import find_uses_below, find_wheel_uses, fix_below, load_tables
 from perdure_pm.ops.release import Release, with_extras
 from perdure_pm.ops.resolve import Resolution, resolve
 from perdure_pm.ops.screening import make_screen
@@ -116,7 +119,8 @@ def check_plugin(context: Context, arguments: Mapping[str, Any]) -> Outcome:
 
     Args:
         context: the world.
-        arguments: ``source``: a directory, a wheel or an sdist as an absolute path, or ``git+…@REVISION``.
+        arguments: ``source``: a directory, a wheel or an sdist as an absolute path, or ``git+…@REVISION``. ``fix``:
+            first have a directory's files use the names that moved; ``dry_run``: only tell what that would change.
 
     Raises:
         UsageFault, SourceUnusable: there is nothing to check.
@@ -125,6 +129,7 @@ def check_plugin(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     word = read_text(arguments, "source") or ""
     checks: list[_Check] = []
     with exclusive(context, "plugin-check"):
+        fixed = _fix(context, word, write=not context.dry_run) if read_flag(arguments, "fix") else ""
         name, version = _check_all(context, word, checks)
     return Outcome(
         status="ok",
@@ -132,6 +137,7 @@ def check_plugin(context: Context, arguments: Mapping[str, Any]) -> Outcome:
             "plugin": name,
             "version": version,
             "checks": [check.to_json() for check in checks],
+            "fixed": fixed or None,
             "found": sum(len(check.found) for check in checks),
         },
     )
@@ -198,8 +204,14 @@ def _check_all(context: Context, word: str, checks: list[_Check]) -> tuple[str |
     fit.found += [misfit.reason for misfits in find_source_misfits(wanted).values() for misfit in misfits]
     checks.append(fit)
     checks.append(_check_requirements(context, ground, wanted, manifest))
+    checks.append(_check_names(ground.current, source, snapshot))
     checks.append(_check_files(ground.current, snapshot))
-    checks += _check_start(context, ground, wanted, stopped=any(check.found for check in checks[-3:]))
+    checks += _check_start(
+        context,
+        ground,
+        wanted,
+        stopped=any(check.found for check in checks if check.name in {"fit", "requirements", "files"}),
+    )
     return source.name, snapshot.version
 
 
@@ -300,6 +312,33 @@ def _resolving(context: Context, ground: _Ground, wanted: Wanted, folder: Path) 
 
 def _asked(wanted: Wanted) -> tuple[str, ...]:
     return (*wanted.selection.requirements, *(snapshot.requirement for snapshot in wanted.snapshots))
+
+
+def _fix(context: Context, word: str, *, write: bool) -> str:
+    """Have a directory's files use the names as the installed host has them; return what was done."""
+    folder = Path(word)
+    if not folder.is_dir():
+        raise UsageFault(f"{word} is no directory, and only a directory's files are changed", hint="leave --fix away")
+    current = current_generation(context.layout, context.profile)
+    index = None if current is None else load_tables(current.environment)
+    return (
+        "nothing that is installed says that its names moved"
+        if index is None
+        else fix_below(folder, index, write=write)
+    )
+
+
+def _check_names(current: Generation | None, source: Source, snapshot: Snapshot) -> _Check:
+    """Look for names that moved, as what is installed says it of itself."""
+    check = _Check(name="moved names", about="it uses none")
+    index = None if current is None else load_tables(current.environment)
+    if index is None:
+        check.about = "nothing that is installed says that its names moved"
+    elif source.kind == "directory":
+        check.found += find_uses_below(Path(source.path or ""), index)
+    else:
+        check.found += find_wheel_uses(snapshot.wheel.path, index)
+    return check
 
 
 def _check_files(current: Generation | None, snapshot: Snapshot) -> _Check:

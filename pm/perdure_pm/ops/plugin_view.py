@@ -22,7 +22,7 @@ from perdure_pm.store.layout import Layout
 from perdure_pm.store.policy import MAX_CONFIG_BYTES
 from perdure_pm.store.published import load_published
 from perdure_pm.store.reading import read_regular
-from perdure_pm.store.recorded import recorded_versions, selection_of
+from perdure_pm.store.recorded import moved_names_of, recorded_versions, selection_of
 
 RUNS, DISABLED, SITS_OUT, SKIPPED = "runs", "disabled", "sits-out", "skipped"
 EXTERNAL = "external"
@@ -181,6 +181,7 @@ def _states(known: _Known, versions: Mapping[str, str]) -> list[dict[str, Any]]:
     running, running_names = dict(known.runs), {name for _, name in known.runs}
     listed_names = {name for _, name in known.listed}
     beside = [(entry, name) for entry, name in known.runs if name not in listed_names]
+    moved = moved_names_of(known.current)
     found: list[dict[str, Any]] = []
     for at, (entry, name) in enumerate((*known.listed, *beside)):
         version = versions.get(name) if name in running_names else None
@@ -202,7 +203,8 @@ def _states(known: _Known, versions: Mapping[str, str]) -> list[dict[str, Any]]:
         else:
             state = RUNS
         shown = {"name": name, "entry": entry, "version": version, "editable": is_editable(entry)}
-        found.append({**shown, "state": state, "why": why, "hint": hint})
+        uses = [use for use in moved if use["distribution"] == name and name in running_names]
+        found.append({**shown, "state": state, "why": why, "hint": hint, "moved_names": uses})
     return found
 
 

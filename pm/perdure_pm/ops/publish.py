@@ -215,7 +215,8 @@ def _publish_once(context: Context, change: Change, notices: tuple[str, ...]) ->
         notices = (*notices, *verify(context, intent.home, wanted, identity, commands, inventory))
         if resolution is not None and inventory is not None:
             # 8. Seal.
-            seal_candidate(context, uv, wanted, resolution, identity, inventory, commands)
+            said = seal_candidate(context, uv, wanted, resolution, identity, inventory, commands)
+            notices = (*notices, *said)
         if sealed is not None:
             ensure_read_only(filesystem, sealed)
         # 9. Was anything edited meanwhile?

@@ -22,7 +22,7 @@ from perdure_pm.store.layout import Layout, environment_python
 from perdure_pm.store.pointer import list_profiles, load_pointer, read_plain
 from perdure_pm.store.policy import lazy_allowed
 from perdure_pm.store.published import load_published
-from perdure_pm.store.recorded import recorded_versions, selection_of
+from perdure_pm.store.recorded import moved_names_of, recorded_versions, selection_of
 from perdure_pm.store.trial import load_trial, show_trial
 
 _RUNTIME = re.compile(r"[0-9a-f]{12}(\.[0-9]+)?")
@@ -114,6 +114,7 @@ def _show(generation: Generation) -> dict[str, Any]:
     return {
         **_show_briefly(generation),
         "plugins": _show_plugins(generation),
+        "moved_names": moved_names_of(generation),
         "interpreter": {
             "version": interpreter["version"],
             "path": interpreter["path"],

@@ -6,6 +6,9 @@ Owns: reading that off a record. Does not own: the record's form (store.generati
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from perdure_pm.store.generations import Generation
 
 
@@ -21,6 +24,22 @@ def compare_packages(before: dict[str, str], after: dict[str, str]) -> list[dict
 def recorded_versions(generation: Generation | None) -> dict[str, str]:
     """Return name → version of what a generation holds."""
     return {} if generation is None else {entry["name"]: entry["version"] for entry in generation.record["packages"]}
+
+
+def moved_names_of(generation: Generation | None) -> list[dict[str, str | int | None]]:
+    """Return where the plugins of a generation use names that moved; nothing for a record that does not say."""
+    recorded = None if generation is None else generation.record.get("moved_names")
+    wanted = {"distribution": str, "file": str, "line": int, "old": str, "until": str, "text": str}
+    return [
+        use
+        for use in (recorded if isinstance(recorded, list) else ())
+        if isinstance(use, dict) and all(isinstance(use.get(key), kind) for key, kind in wanted.items())
+    ]
+
+
+def say_use(use: Mapping[str, Any]) -> str:
+    """Return one recorded use in words."""
+    return f"{use['file']}:{use['line']}: {use['text']}"
 
 
 def selection_of(generation: Generation) -> tuple[str, ...]:

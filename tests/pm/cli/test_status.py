@@ -84,6 +84,7 @@ def test_the_same_as_json(pm: CommandLine, layout: Layout) -> None:
                 "host": {"name": "perdure", "version": "0.1.0"},
                 "created": "2026-11-29T19:00:00Z",
                 "plugins": [{"name": "perdure-facts", "version": "0.1.0", "editable": False}],
+                "moved_names": [],
                 "interpreter": {"version": "3.13.1", "path": "/usr/bin/python3", "present": True},
                 "packages": 1,
             },

@@ -33,7 +33,7 @@ def test_a_sound_plugin_has_no_finding(bench: Bench, tmp_path: Path) -> None:
     write_files(folder, {"pyproject.toml": project(more='dependencies = ["gadget"]')})
     checks = check(bench, folder)
     assert {name: entry["status"] for name, entry in checks.items()} == dict.fromkeys(
-        ["manifest", "build", "fit", "requirements", "files", "start", "import time"], "ok"
+        ["manifest", "build", "fit", "requirements", "moved names", "files", "start", "import time"], "ok"
     )
     assert checks["requirements"]["about"].count(",") == 4  # every machine that the host's lock is for
     assert bench.call("collect").data["plugins"]  # the copy that was made for it
