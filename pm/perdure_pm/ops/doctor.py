@@ -21,7 +21,7 @@ from perdure_pm.ops.external import find_problem, read_programs
 from perdure_pm.ops.launchers import find_launcher_faults
 from perdure_pm.ops.runtime import find_runtime_problem, load_runtime
 from perdure_pm.ops.seed import find_seed_problem, seed_source
-from perdure_pm.ops.soundness import find_all_damage
+from perdure_pm.ops.soundness import find_all_damage, find_changed_python
 from perdure_pm.ops.tool_uv import find_uv_problem
 from perdure_pm.store import receipts
 from perdure_pm.store.config import load_file
@@ -306,6 +306,15 @@ def _examine_generation(
     looking.generations += 1
     looking.files += len(known_inventory(layout, generation).files)
     if not findings:
+        if profile is not None and (changed := find_changed_python(generation)):
+            summary = f"generation {generation.identity} is to be rebuilt: {changed}"
+            yield Problem(
+                code="interpreter-changed",
+                summary=summary,
+                hint=REPAIR,
+                profile=profile,
+                generation=generation.identity,
+            )
         return
     names = sorted({finding.distribution for finding in findings if finding.distribution})
     count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"

@@ -68,7 +68,7 @@ def find_interpreter(layout: Layout, environ: Mapping[str, str], wanted: str | N
             return recorded
     running = running_interpreter()
     usable = running.release >= MINIMUM and running.implementation == "CPython"
-    return running if usable and not _shared(running.path, environ, layout) else None
+    return running if usable and not is_shared(running.path, environ, layout) else None
 
 
 def choose_interpreter(
@@ -192,7 +192,7 @@ def is_still(recorded: Mapping[str, Any]) -> bool:
     return False
 
 
-def _shared(path: Path, environ: Mapping[str, str], layout: Layout) -> bool:
+def is_shared(path: Path, environ: Mapping[str, str], layout: Layout) -> bool:
     """Return whether `path` lies in the directory of interpreters that uv shares, and not in this home's own."""
     if layout.interpreters in path.parents:
         return False

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, target_name
 from perdure_pm.adapters.leases import find_users, is_leased
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.admission import Admission
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, NoSpace, PerdureError
+from perdure_pm.ops.base_interpreter import ensure_recorded
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, seal_candidate
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.doctor import REPAIR as DOCTORS_HINT
@@ -34,7 +34,6 @@ from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import build_release, make_uv
 from perdure_pm.ops.host_commands import follow_commands
 from perdure_pm.ops.intent import restore_lost
-from perdure_pm.ops.interpreters import find_interpreter, is_still
 from perdure_pm.ops.launchers import write_pm_launcher
 from perdure_pm.ops.lazy import require_asked
 from perdure_pm.ops.publish import publish
@@ -43,7 +42,7 @@ from perdure_pm.ops.release import Release, digest_checkout, load_release
 from perdure_pm.ops.resolve import Resolution
 from perdure_pm.ops.runtime import load_runtime, select_runtime
 from perdure_pm.ops.seed import find_seed_problem
-from perdure_pm.ops.soundness import find_all_damage
+from perdure_pm.ops.soundness import find_all_damage, find_changed_python
 from perdure_pm.ops.sources import want_recorded
 from perdure_pm.ops.space import explain_space, require_space
 from perdure_pm.ops.tool_uv import find_uv_problem
@@ -167,6 +166,10 @@ def _repair_profile(context: Context, work: _Work) -> None:
     _restore_record(context, identity, work)
     findings = _find_damage(context, identity, work)
     sound = findings is not None and not findings
+    if sound and find_changed_python(load_generation(layout, identity)):
+        # Nothing of it is damaged, so it stays in the choice; what was built for the present patch version runs.
+        _rebuild(context, identity, record, [], work, retire=False)
+        return
     if sound and not lost:
         current = load_generation(layout, identity)
         follow_commands(context, current)
@@ -248,10 +251,18 @@ def _forget_damaged(uv: Uv, findings: list[Finding]) -> None:
         uv.forget(sorted(names))
 
 
-def _rebuild(context: Context, identity: str, record: dict[str, Any], findings: list[Finding], work: _Work) -> None:
-    """Have a new generation of the record selected, and the damaged one out of the choice."""
+def _rebuild(
+    context: Context,
+    identity: str,
+    record: dict[str, Any],
+    findings: list[Finding],
+    work: _Work,
+    *,
+    retire: bool = True,
+) -> None:
+    """Have a new generation of the record selected, and the one before, where it is damaged, out of the choice."""
     require_asked(context)
-    interpreter = _choose_interpreter(context, record)
+    interpreter = ensure_recorded(context, record)
     release = load_release(context.layout, str(record["host"]["release"])) or _rebuild_release(context, record)
     if interpreter is None or release is None:
         why = "no interpreter of its minor version is left" if release is not None else "its host's release is gone"
@@ -286,7 +297,8 @@ def _rebuild(context: Context, identity: str, record: dict[str, Any], findings: 
         raise
     work.notices += (*notices, *tidy(lambda: _carry_labels(context, identity, new)))
     work.rebuilt.append({"profile": context.profile, "generation": new, "from": identity})
-    _retire(context, identity, work)
+    if retire:
+        _retire(context, identity, work)
     context.reporter.callback("published", {"profile": context.profile, "generation": new, "from": identity})
 
 
@@ -331,17 +343,6 @@ def _carry_labels(context: Context, damaged: str, rebuilt: str) -> None:
         save_labels(context.filesystem, layout, Labels(pinned, named))
 
 
-def _choose_interpreter(context: Context, record: Mapping[str, Any]) -> Interpreter | None:
-    """Return the recorded interpreter, else another of its minor version: what was locked was locked for that."""
-    recorded = record["interpreter"]
-    if context.python is None and is_still(recorded):
-        return interpreter_from_json(recorded)
-    found = find_interpreter(context.layout, context.environ, context.python)
-    minor = ".".join(str(recorded["version"]).split(".")[:2])
-    fits = found is not None and found.version.startswith(f"{minor}.") and record["target"] == target_name()
-    return found if fits else None
-
-
 def _rebuild_release(context: Context, record: Mapping[str, Any]) -> Release | None:
     """Return the host's release made again from its checkout, where that is still what it was made from."""
     source = Path(str(record["host"]["source"]))
@@ -350,7 +351,7 @@ def _rebuild_release(context: Context, record: Mapping[str, Any]) -> Release | N
             return None
     except PerdureError:
         return None
-    interpreter = _choose_interpreter(context, record)
+    interpreter = ensure_recorded(context, record)
     return (
         None
         if interpreter is None

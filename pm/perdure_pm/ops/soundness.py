@@ -122,16 +122,30 @@ def _find_interpreter_problem(layout: Layout, generation: Generation) -> str:
 
 def _find_other_python(generation: Generation) -> str:
     """Return what is wrong where the interpreter became another minor version, which does not find the packages."""
-    recorded = generation.record["interpreter"]
-    version = running_interpreter().version
-    if str(running_interpreter().path) != os.path.realpath(generation.python):  # else nothing need be started
-        try:
-            version = ask_interpreter(generation.python, bare_environment()).version
-        except PerdureError as error:
-            return error.summary
-    if version.split(".")[:2] == recorded["version"].split(".")[:2]:
+    recorded = str(generation.record["interpreter"]["version"])
+    try:
+        version = _present_version(generation)
+    except PerdureError as error:
+        return error.summary
+    if version.split(".")[:2] == recorded.split(".")[:2]:
         return ""
-    return f"it was built for Python {recorded['version']}, and its interpreter is now {version}"
+    return f"it was built for Python {recorded}, and its interpreter is now {version}"
+
+
+def find_changed_python(generation: Generation) -> str:
+    """Return what changed where a sound generation's interpreter has another patch version, or an empty string.
+
+    That is no damage: it runs, and stays to go back to. What is selected is rebuilt for the present one by a repair.
+    """
+    recorded = str(generation.record["interpreter"]["version"])
+    version = _present_version(generation)
+    return "" if version == recorded else f"it was built for Python {recorded}, and its interpreter is now {version}"
+
+
+def _present_version(generation: Generation) -> str:
+    if str(running_interpreter().path) == os.path.realpath(generation.python):  # then nothing need be started
+        return running_interpreter().version
+    return ask_interpreter(generation.python, bare_environment()).version
 
 
 def ensure_read_only(filesystem: Filesystem, generation: Generation) -> None:

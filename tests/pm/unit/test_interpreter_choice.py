@@ -38,15 +38,15 @@ def test_one_that_uv_shares_is_passed_over(layout: Layout, tmp_path: Path, place
         "home": Path(os.path.expanduser("~")) / ".local" / "share" / "uv" / "python",
     }[place]
     environ = {"XDG_DATA_HOME": str(tmp_path / "data"), "UV_PYTHON_INSTALL_DIR": str(tmp_path / "pythons")}
-    assert interpreters._shared(shared / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
-    assert not interpreters._shared(layout.interpreters / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
-    assert not interpreters._shared(Path("/usr/bin/python3"), environ, layout)
+    assert interpreters.is_shared(shared / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
+    assert not interpreters.is_shared(layout.interpreters / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
+    assert not interpreters.is_shared(Path("/usr/bin/python3"), environ, layout)
 
 
 @pytest.mark.proves("interpreter-shared-left")
 def test_the_homes_own_is_not_shared_wherever_uv_is_told_to_share(layout: Layout) -> None:
     environ = {"UV_PYTHON_INSTALL_DIR": str(layout.home)}
-    assert not interpreters._shared(layout.interpreters / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
+    assert not interpreters.is_shared(layout.interpreters / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
 
 
 @pytest.mark.parametrize("wanted", ["3.13", "3.11.9"])
