@@ -109,6 +109,41 @@ def test_an_interpreter_that_uv_shares_is_not_built_on(
     assert taken == os.path.realpath(python)
 
 
+@pytest.mark.proves("system-shared-python", "interpreter-comes-back")
+def test_what_uv_removed_for_everybody_is_brought_into_the_home_and_the_same_runs_on_it(
+    own: Installation,
+    tmp_path: Path,
+    downloads: Path,
+    uv: Path,
+    scratch_user: dict[str, str],
+    network_environment: Mapping[str, str],
+) -> None:
+    """Cases 74 and 88: PM never notices; a host that was put there by name is rebuilt from its record."""
+    shared = tmp_path / "shared"
+    there = replace(own, environment={**scratch_user, **network_environment})
+    options: list[str | Path] = ["--no-config", "--cache-dir", tmp_path / "cache"]
+    listed = ["--python-downloads-json-url", downloads]
+    there.run([uv, "python", "install", "--no-bin", *options, *listed, "--install-dir", shared, "3.13"]).succeeded()
+    (python,) = shared.glob("cpython-3.13.*/bin/python3.13")
+    there.pm("install", "--python", python).succeeded()
+    assert there.pm("python", "list", "--json").json["data"]["interpreters"][-1]["own"] is False
+    before = json.loads((there.generation_path / "record.json").read_bytes())
+    there.run([uv, "python", "uninstall", *options, "--install-dir", shared, "--all"]).succeeded()
+    assert not python.exists()
+    told = there.perdure("--version")
+    assert (told.code, "its interpreter is gone" in told.err) == (1, True)
+    assert there.pm("doctor", "--json").code == 3
+    mending = there.with_environment(PERDURE_PYTHON_DOWNLOADS=str(downloads), PERDURE_OFFLINE="1")
+    mending.pm("repair", "--json").succeeded()
+    after = json.loads((there.generation_path / "record.json").read_bytes())
+    assert Path(after["interpreter"]["path"]).is_relative_to(there.home / "python")
+    for name in ("packages", "requirements", "plugins", "selection"):
+        assert after[name] == before[name]
+    there.perdure("plugins", "--check").succeeded()
+    there.pm("doctor", "--deep").succeeded()
+    assert there.pm("install", "--json").succeeded().json["status"] == "noop"
+
+
 @pytest.mark.proves("system-no-python")
 @pytest.mark.parametrize("lazy", [True, False])
 def test_without_any_python_uv_brings_one_in(

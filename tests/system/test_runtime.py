@@ -267,6 +267,29 @@ def test_a_killed_build_leaves_the_old_runtime_and_its_remains_go_with_the_next(
     assert list((own.home / "cache" / "tmp").iterdir()) == []
 
 
+@pytest.mark.proves("runtime-uv-checked")
+@pytest.mark.parametrize("damage_to", ["truncated", pytest.param("changed", marks=pytest.mark.slow)])
+def test_a_damaged_uv_is_named_never_run_and_fetched_again(
+    own: Installation, mirror: Callable[..., Mirror], damage_to: str
+) -> None:
+    """Case 93: its hash stands in PM's own lock."""
+    there = own.with_environment(PERDURE_INDEX_URL=mirror().url)
+    (uv,) = (own.home / "tools" / "uv").glob("*/uv")
+    good = uv.read_bytes()
+    trap = own.home.with_name("trap")
+    script = f"#!/bin/sh\ntouch '{trap}'\n".encode()
+    uv.unlink()  # a file of its own: it is linked from the session's home
+    uv.write_bytes(good[:4096] if damage_to == "truncated" else script.ljust(len(good), b"#"))
+    uv.chmod(0o755)
+    words = ("doctor",) if damage_to == "truncated" else ("doctor", "--deep")
+    problems = there.pm(*words, "--json").json["data"]["problems"]
+    assert [problem["code"] for problem in problems] == ["uv-damaged"]
+    there.pm("repair").succeeded()
+    assert uv.read_bytes() == good
+    assert not trap.exists()
+    there.pm("doctor", "--deep").succeeded()
+
+
 # Lazy installs
 
 
