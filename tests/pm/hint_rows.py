@@ -449,6 +449,8 @@ ELSEWHERE: Mapping[str, str] = {
     "perdure-pm plugin add '{far[0].name}=={far[0].chosen.version}'": OLD,
     "ops/interpreter_verbs.py: perdure-pm python list   (perdure-pm collect removes what nothing needs any more)": ""
     "tests/system/test_own_pythons.py::test_the_host_moves_to_a_python_once_and_that_stays_as_long_as_anything_needs_it",
+    "ops/own_runtime.py: {source} holds another version of PM than the one that runs: perdure-pm self update": "tests/"
+    "system/test_self_update.py::test_an_upgrade_of_the_host_says_that_pm_is_another_version_than_its_checkout",
     "ops/own_runtime.py: name a checkout of Perdure, or an archive of one: perdure-pm self update DIR": "tests/system/"
     "test_self_update.py::test_an_update_is_selected_beside_the_old_version_and_one_step_goes_back",
     "ops/own_runtime.py: perdure-pm self rebuild   (builds the present one anew)": REBUILD,

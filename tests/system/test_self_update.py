@@ -98,6 +98,22 @@ def test_an_update_is_selected_beside_the_old_version_and_one_step_goes_back(
 
 
 @pytest.mark.proves("self-update-old-or-new")
+def test_an_upgrade_of_the_host_says_that_pm_is_another_version_than_its_checkout(
+    offline: Installation, newer: Path
+) -> None:
+    """What it says works as it stands: the checkout that the home was told last is what PM is updated from."""
+    said = offline.pm("upgrade", "--checkout", newer, "--yes", "--json").succeeded().json["data"]["obligations"]
+    (told,) = [line for line in said if "self update" in line]
+    assert str(newer) in told
+    assert version(offline) != NEWER
+    offline.run(["sh", "-c", told.rpartition(": ")[2]]).succeeded()
+    assert version(offline) == NEWER
+    again = offline.pm("upgrade", "--yes", "--json").succeeded().json["data"]["obligations"]
+    assert [line for line in again if "self update" in line] == []
+
+
+@pytest.mark.slow
+@pytest.mark.proves("self-update-old-or-new")
 def test_an_update_from_an_archive_leaves_nothing_of_it(offline: Installation, newer: Path, tmp_path: Path) -> None:
     archive = tmp_path / "perdure.tar.gz"
     with tarfile.open(archive, "w:gz") as file:

@@ -6,6 +6,7 @@ Owns: the verb's arguments. Does not own: publication (publish).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from perdure_pm.ops import configured_packages
 from perdure_pm.ops.arguments import read_duration, read_text, read_texts
 from perdure_pm.ops.consent import read_consent
 from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.own_runtime import find_newer_source
 from perdure_pm.ops.publish import publish
 from perdure_pm.ops.release import require_checkout
 from perdure_pm.ops.wanted import Change
@@ -78,4 +80,5 @@ def upgrade(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         upgrade=True,
         confirm_within=read_duration(arguments, "confirm_within"),
     )
-    return publish(context, change)
+    outcome = publish(context, change)
+    return replace(outcome, obligations=(*outcome.obligations, *find_newer_source(context.layout)))

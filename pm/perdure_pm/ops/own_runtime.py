@@ -49,6 +49,7 @@ from perdure_pm.ops.runtime_build import build_runtime, find_built_runtime
 from perdure_pm.ops.seed import read_source, seed_source
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import load_current
+from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import list_profiles
 
 BOOTSTRAP = Path("pm", "bootstrap.py")
@@ -118,6 +119,21 @@ def update_self(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         context.reporter.committed()
         select_runtime(layout, context.filesystem, runtime)
     return Outcome(status="ok", data={**data, **_show(runtime)})
+
+
+def find_newer_source(layout: Layout) -> tuple[str, ...]:
+    """Return what to say where the checkout of the home's own app holds another PM than the one that runs."""
+    runtime = load_runtime(layout)
+    checkout = None
+    with contextlib.suppress(ConfigInvalid):
+        checkout = load_home_config(layout).host_checkout
+    if runtime is None or checkout is None or not (layout.home / checkout / BOOTSTRAP).is_file():
+        return ()
+    source = layout.home / checkout
+    with contextlib.suppress(IntegrityFault):
+        if read_source(layout, source)["sources"] != runtime.record["inputs"].get("sources"):
+            return (f"{source} holds another version of PM than the one that runs: perdure-pm self update",)
+    return ()
 
 
 def rollback_self(context: Context, arguments: Mapping[str, Any]) -> Outcome:
