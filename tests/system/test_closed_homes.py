@@ -11,7 +11,7 @@ import pytest
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from tests.system.machine import Installation, differences, fingerprint
 
-LOOKING = (
+LOOKING: tuple[tuple[str, ...], ...] = (
     ("status",),
     ("doctor",),
     ("doctor", "--deep"),
@@ -23,7 +23,7 @@ LOOKING = (
     ("config", "get"),
     ("path",),
 )
-CHANGING = (
+CHANGING: tuple[tuple[str, ...], ...] = (
     ("install",),
     ("upgrade", "--yes"),
     ("repair",),

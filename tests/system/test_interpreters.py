@@ -122,7 +122,7 @@ def test_what_uv_removed_for_everybody_is_brought_into_the_home_and_the_same_run
     shared = tmp_path / "shared"
     there = replace(own, environment={**scratch_user, **network_environment})
     options: list[str | Path] = ["--no-config", "--cache-dir", tmp_path / "cache"]
-    listed = ["--python-downloads-json-url", downloads]
+    listed: list[str | Path] = ["--python-downloads-json-url", downloads]
     there.run([uv, "python", "install", "--no-bin", *options, *listed, "--install-dir", shared, "3.13"]).succeeded()
     (python,) = shared.glob("cpython-3.13.*/bin/python3.13")
     there.pm("install", "--python", python).succeeded()

@@ -46,7 +46,7 @@ def own_status(session: Session) -> Answer:
 @click.pass_obj
 def own_rebuild(session: Session) -> Answer:
     """Build PM's runtime anew from its seed, beside the one that runs now."""
-    return _call(session, "self-rebuild", {}, "rebuild PM's runtime")
+    return _call(session, "self-rebuild", {}, "rebuild PM's runtime", same=True)
 
 
 @own.command("update", kind="building")
@@ -72,8 +72,8 @@ def own_rollback(session: Session, to: str | None) -> Answer:
     return _call(session, "self-rollback", {"to": to}, "go back to another runtime of PM")
 
 
-def _call(session: Session, operation: str, arguments: Mapping[str, Any], would: str) -> Answer:
-    """Return the answer of an operation after which another runtime may be selected, whose launchers are had then."""
+def _call(session: Session, operation: str, arguments: Mapping[str, Any], would: str, *, same: bool = False) -> Answer:
+    """Return the answer of an operation that selects a runtime; one of another version has its launchers then."""
     from perdure_pm.cli.remote import call
     from perdure_pm.client import settle
 
@@ -87,6 +87,6 @@ def _call(session: Session, operation: str, arguments: Mapping[str, Any], would:
         )
 
     answer = call(session, operation, arguments, show)
-    if answer.status == "ok" and "runtime" in answer.data and not session.dry_run:
+    if answer.status == "ok" and "runtime" in answer.data and not session.dry_run and not same:
         settle(session.layout, str(answer.data["runtime"]), session.environ)
     return answer
