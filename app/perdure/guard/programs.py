@@ -2,7 +2,7 @@
 
 Owns: the way from a program's name to what it does, shells and code in strings, wrappers whose arguments are a
 language of their own. Does not own: programs that the table describes (verbs.toml), those that work on files
-(file_programs), on environments (environment_programs), and other languages (python_code, literal_calls).
+(file_programs), on environments (environment_programs), and interpreters of other languages (languages).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perdure.guard import (
     environment_programs,
     file_programs,
     found,
-    literal_calls,
+    languages,
     printing_programs,
     values,
     verbs,
@@ -28,7 +28,6 @@ from perdure.guard.values import Value
 Program = Callable[[Machine, str, list[Value], State], None]
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=")
-_PYTHON = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*t?)?(?:\.exe)?")
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-")
 
 
@@ -39,7 +38,7 @@ def run(machine: Machine, name: str, arguments: list[Value], state: State) -> No
     machine.emit(Act.RUN, arguments[0], state, by=short, arguments=tuple(words))
     if "/" in name and _written(machine, arguments, state):
         return
-    program = _SPECIAL.get(short) or (_python if _PYTHON.fullmatch(short) else None)
+    program = _SPECIAL.get(short) or (languages.python if languages.PYTHON.fullmatch(short) else None)
     verb = verbs.table().get(short)
     if program is not None:
         program(machine, name, words, state)
@@ -61,8 +60,8 @@ def _written(machine: Machine, arguments: list[Value], state: State) -> bool:
     line = first.split("\n", 1)[0] if first is not None else ""
     if line.startswith("#!") and "sh" not in line:
         interpreter = line.rpartition("/")[2].split()[-1:]
-        if interpreter and _PYTHON.fullmatch(interpreter[0]):
-            _read_python(machine, text, state, what=path)
+        if interpreter and languages.PYTHON.fullmatch(interpreter[0]):
+            languages.read_python(machine, text, state, what=path)
             return True
         machine.problem(f"{path}: it is a script for {line[2:].strip()}")
         return True
@@ -405,82 +404,6 @@ def _git(machine: Machine, name: str, words: list[Value], state: State) -> None:
             _own_shell(machine, code, state, "git rebase -x")
 
 
-def _read_python(machine: Machine, code: Value, state: State, *, what: str) -> None:
-    from perdure.guard import python_code  # the parser takes as long to load as all of this
-
-    python_code.read(machine, code, state, what=what)
-
-
-def _python(machine: Machine, name: str, words: list[Value], state: State) -> None:
-    rest = list(words)
-    while rest:
-        text = values.known(rest[0])
-        if text is None or not text.startswith("-") or text == "-":
-            break
-        rest = rest[1:]
-        if text.startswith("--"):
-            continue
-        letters = text[1:]
-        if "c" in letters or "m" in letters:
-            position = min(at for letter in "cm" if (at := letters.find(letter)) >= 0)
-            joined = letters[position + 1 :]
-            operand = values.text(joined) if joined else (rest or [values.EMPTY])[0]
-            rest = rest if joined else rest[1:]
-            if letters[position] == "c":
-                _read_python(machine, operand, state, what=f"{name} -c")
-            else:
-                environment_programs.module(machine, name, values.known(operand) or "", rest, state)
-            return
-        if letters[-1:] in {"W", "X"}:
-            rest = rest[1:]
-    if not rest or values.known(rest[0]) in {"-", "/dev/stdin"}:
-        if state.stdin is not None:
-            _read_python(machine, state.stdin, state, what=f"{name} reading its input")
-        return
-    path = values.known(values.absolute(rest[0], state.directories))
-    if path is not None and path in state.files:
-        _read_python(machine, state.files[path], state, what=path)
-
-
-def _other_language(machine: Machine, name: str, words: list[Value], state: State) -> None:
-    """`node -e` and the like."""
-    short = name.rpartition("/")[2]
-    options = {
-        "node": "-e --eval -p --print",
-        "perl": "-e -E",
-        "ruby": "-e",
-        "php": "-r",
-        "deno": "",
-        "bun": "-e --eval",
-    }[short]
-    arguments = verbs.split(
-        words, frozenset((options + " -I -M -r -C").split()) - {"-r" if short != "php" else ""}, ordered=False
-    )
-    codes = arguments.values(frozenset(options.split()))
-    if short == "deno" and arguments.operands and values.known(arguments.operands[0]) == "eval":
-        codes = arguments.operands[1:2]
-    elif not codes and not arguments.operands and state.stdin is not None:
-        codes = [state.stdin]
-    for code in codes:
-        literal_calls.read(machine, short, code, state)
-    if short in {"perl", "ruby"} and any(option == "-i" for option, _ in arguments.options):
-        for operand in arguments.operands:
-            machine.emit(Act.CHANGE, operand, state, by=f"{short} -i")
-
-
-def _awk(machine: Machine, name: str, words: list[Value], state: State) -> None:
-    """`awk`, whose program may run others."""
-    arguments = verbs.split(
-        words, frozenset(["-F", "-v", "-f", "-e", "--source", "--file", "--assign", "--field-separator"]), ordered=True
-    )
-    codes = arguments.values(frozenset({"-e", "--source"}))
-    if not codes and not arguments.has(frozenset({"-f", "--file"})):
-        codes = arguments.operands[:1]
-    for code in codes:
-        if values.known(code) is not None:  # what is not known is data, as a rule: a column, a name
-            literal_calls.read(machine, "awk", code, state)
-
-
 _SHELLS = ("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash")
 _PRINTING = frozenset({*printing_programs.PROGRAMS, *_SHELLS, "find", "gfind", "sed", "env", "xargs", "at", "batch"})
 """Programs whose output is modelled where they are."""
@@ -494,8 +417,8 @@ _SPECIAL: dict[str, Program] = {
     **environment_programs.PROGRAMS,
     **dict.fromkeys(_SHELLS, _shell),
     **dict.fromkeys(("docker", "podman", "nerdctl"), containers.run),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
-    **dict.fromkeys(("node", "perl", "ruby", "php", "deno", "bun"), _other_language),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), languages.awk),
+    **dict.fromkeys(("node", "perl", "ruby", "php", "deno", "bun"), languages.other),
     **dict.fromkeys(("at", "batch"), _at),
     "env": _env,
     "git": _git,

@@ -60,7 +60,7 @@ FILES = [
     ("trash a", ["delete a r"]),
     ("gio trash a", ["delete a r"]),
     ("umount a", ["mount a"]),
-    ("rm -rf /proc/self/cwd/a /proc/self/root/b", ["delete /w/a r", "delete /b r"]),
+    ("rm -rf /proc/self/cwd/a /proc/1/root/./b", ["delete /w/a r", "delete /./b r"]),
     ("rm ''", []),
 ]
 
@@ -144,6 +144,7 @@ def test_a_request_for_an_interpreter_means_the_managed_ones_that_fit(
     from perdure.guard.patterns import accepts, split
 
     (effect,) = [made for made in read(f"uv python uninstall {request_}").effects if made.act is Act.DELETE]
+    place = effect.directories[0].spellings[0]
     spelled = [split(spelling, place).components[-1] for spelling in effect.operand.spellings]
     for name in names:
         assert any(accepts(component, name, case_sensitive=True) for component in spelled), name

@@ -1,0 +1,95 @@
+"""Interpreters of other languages: where their command lines have code, and who reads it.
+
+Owns: `python` with its ``-c``, ``-m`` and input, `node`, `perl`, `ruby`, `php`, `awk`. Does not own: the code itself
+(python_code, literal_calls).
+"""
+
+from __future__ import annotations
+
+import re
+
+from perdure.domain.effect import Act
+from perdure.guard import environment_programs, literal_calls, values, verbs
+from perdure.guard.machine import Machine
+from perdure.guard.state import State
+from perdure.guard.values import Value
+
+PYTHON = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*t?)?(?:\.exe)?")
+
+
+def read_python(machine: Machine, code: Value, state: State, *, what: str) -> None:
+    """Note what Python code does."""
+    from perdure.guard import python_code  # the parser takes as long to load as all of this
+
+    python_code.read(machine, code, state, what=what)
+
+
+def python(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    """`python`: code in a string, a module, a script that the text has written, or what comes in."""
+    rest = list(words)
+    while rest:
+        text = values.known(rest[0])
+        if text is None or not text.startswith("-") or text == "-":
+            break
+        rest = rest[1:]
+        if text.startswith("--"):
+            continue
+        letters = text[1:]
+        if "c" in letters or "m" in letters:
+            position = min(at for letter in "cm" if (at := letters.find(letter)) >= 0)
+            joined = letters[position + 1 :]
+            operand = values.text(joined) if joined else (rest or [values.EMPTY])[0]
+            rest = rest if joined else rest[1:]
+            if letters[position] == "c":
+                read_python(machine, operand, state, what=f"{name} -c")
+            else:
+                environment_programs.module(machine, name, values.known(operand) or "", rest, state)
+            return
+        if letters[-1:] in {"W", "X"}:
+            rest = rest[1:]
+    if not rest or values.known(rest[0]) in {"-", "/dev/stdin"}:
+        if state.stdin is not None:
+            read_python(machine, state.stdin, state, what=f"{name} reading its input")
+        return
+    path = values.known(values.absolute(rest[0], state.directories))
+    if path is not None and path in state.files:
+        read_python(machine, state.files[path], state, what=path)
+
+
+def other(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    """`node -e` and the like."""
+    short = name.rpartition("/")[2]
+    options = {
+        "node": "-e --eval -p --print",
+        "perl": "-e -E",
+        "ruby": "-e",
+        "php": "-r",
+        "deno": "",
+        "bun": "-e --eval",
+    }[short]
+    arguments = verbs.split(
+        words, frozenset((options + " -I -M -r -C").split()) - {"-r" if short != "php" else ""}, ordered=False
+    )
+    codes = arguments.values(frozenset(options.split()))
+    if short == "deno" and arguments.operands and values.known(arguments.operands[0]) == "eval":
+        codes = arguments.operands[1:2]
+    elif not codes and not arguments.operands and state.stdin is not None:
+        codes = [state.stdin]
+    for code in codes:
+        literal_calls.read(machine, short, code, state)
+    if short in {"perl", "ruby"} and any(option == "-i" for option, _ in arguments.options):
+        for operand in arguments.operands:
+            machine.emit(Act.CHANGE, operand, state, by=f"{short} -i")
+
+
+def awk(machine: Machine, _name: str, words: list[Value], state: State) -> None:
+    """`awk`, whose program may run others."""
+    arguments = verbs.split(
+        words, frozenset(["-F", "-v", "-f", "-e", "--source", "--file", "--assign", "--field-separator"]), ordered=True
+    )
+    codes = arguments.values(frozenset({"-e", "--source"}))
+    if not codes and not arguments.has(frozenset({"-f", "--file"})):
+        codes = arguments.operands[:1]
+    for code in codes:
+        if values.known(code) is not None:  # what is not known is data, as a rule: a column, a name
+            literal_calls.read(machine, "awk", code, state)
