@@ -60,7 +60,7 @@ FILES = [
     ("trash a", ["delete a r"]),
     ("gio trash a", ["delete a r"]),
     ("umount a", ["mount a"]),
-    ("rm -rf /proc/self/cwd/a /proc/1/root/./b", ["delete /w/a r", "delete /./b r"]),
+    ("rm -rf /proc/self/cwd/a /proc/1/root//b", ["delete /w/a r", "delete //b r"]),
     ("rm ''", []),
 ]
 
