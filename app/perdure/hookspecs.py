@@ -9,15 +9,30 @@ that plugin's failure, and the others run. Wrappers, `tryfirst` and `trylast` ar
 configuration's to choose.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pluggy
 
 from perdure.domain.finding import Finding
 from perdure.domain.host import Host
+from perdure.domain.json_value import JsonValue
 from perdure.domain.tool import Tool
 
 hookspec = pluggy.HookspecMarker("perdure")
+
+
+@hookspec
+def configure(host: Host, settings: Mapping[str, JsonValue]) -> None:
+    """Take the settings that a person gave this plugin.
+
+    Called once per process, right after the plugin was loaded and before any other of its hooks. A plugin whose
+    settings do not fit the schema in its plugin.yaml is not loaded at all, so what comes here fits; without anything
+    set it is empty: defaults in a schema are for people. What raises leaves the plugin out.
+
+    Args:
+        host: the process.
+        settings: what stands under `plugins:` and the distribution's name in the profile's app.yaml.
+    """
 
 
 @hookspec

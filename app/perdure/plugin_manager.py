@@ -26,8 +26,10 @@ from perdure.crash_notes import CrashNotes, Note, normalise
 from perdure.domain.boot import Boot
 from perdure.domain.finding import Finding
 from perdure.domain.host import Host
+from perdure.domain.json_value import JsonValue
 from perdure.domain.plugin import PluginFailure, PluginSource, PluginState, Stage
 from perdure.domain.tool import OfferedTool, Tool
+from perdure.plugin_settings import PluginSettings, SettingsUnfit
 
 BUILTIN = (
     PluginSource(
@@ -56,14 +58,22 @@ _Value = TypeVar("_Value")
 class PluginManager:
     """The plugins of this process."""
 
-    def __init__(self, host: Host, clock: Callable[[], float], notes: CrashNotes | None = None) -> None:
+    def __init__(
+        self,
+        host: Host,
+        clock: Callable[[], float],
+        notes: CrashNotes | None = None,
+        settings: PluginSettings | None = None,
+    ) -> None:
         """Start without any plugin.
 
         Args:
             host: what hooks are told about this process.
             clock: seconds, for load times.
             notes: where it is kept whose code runs, for a start after one that a plugin ended; None keeps nothing.
+            settings: what a person set for plugins; None for nothing.
         """
+        self._settings = settings or PluginSettings(None)
         self._notes = notes
         self._host = host
         self._clock = clock
@@ -149,6 +159,11 @@ class PluginManager:
     def _load_one(self, source: PluginSource) -> tuple[str, ...] | None:
         module_name, _, attributes = source.entry.partition(":")
         try:
+            settings = {} if source.builtin else self._settings.find(source)
+        except SettingsUnfit as fault:
+            self._record(source.name, "settings", str(fault))
+            return None
+        try:
             plugin: object = importlib.import_module(module_name)
             for attribute in attributes.split("."):
                 plugin = getattr(plugin, attribute)
@@ -158,7 +173,7 @@ class PluginManager:
             self._record_exception(source.name, "import", error)
             return None
         try:
-            return self._register(source.name, plugin)
+            hooks = self._register(source.name, plugin)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  # registration reads the plugin's attributes: its code may run
@@ -166,6 +181,25 @@ class PluginManager:
                 self._registry.unregister(name=source.name)
             self._record_exception(source.name, "register", error)
             return None
+        return hooks if self._configure(source.name, hooks or (), settings) else None
+
+    def _configure(self, name: str, hooks: Sequence[str], settings: Mapping[str, JsonValue]) -> bool:
+        """Have the plugin know its settings; return whether it took them. One that did not is left out."""
+        if "configure" not in hooks:
+            return True
+        implementation = next(
+            found for found in self._registry.hook.configure.get_hookimpls() if found.plugin_name == name
+        )
+        given = {"host": self._host, "settings": settings}
+        try:
+            implementation.function(*(given[argument] for argument in implementation.argnames))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  # as in every other hook
+            self._registry.unregister(name=name)
+            self._record_exception(name, "hook", error, hook="configure")
+            return False
+        return True
 
     def _register(self, name: str, plugin: object) -> tuple[str, ...] | None:
         if plugin is None:

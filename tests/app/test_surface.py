@@ -56,7 +56,7 @@ def test_every_hook_is_typed_and_documented_with_its_arguments() -> None:
     manager = pluggy.PluginManager("perdure")
     manager.add_hookspecs(hookspecs)
     hooks = {name: getattr(hookspecs, name) for name in vars(manager.hook) if not name.startswith("_")}
-    assert sorted(hooks) == ["findings", "tools"]
+    assert sorted(hooks) == ["configure", "findings", "tools"]
     for hook in hooks.values():
         signature = inspect.signature(hook)
         assert signature.return_annotation is not inspect.Signature.empty

@@ -13,6 +13,7 @@ from perdure.crash_notes import find_notes
 from perdure.domain.boot import Boot
 from perdure.installation import Installation
 from perdure.plugin_manager import PluginManager
+from perdure.plugin_settings import find_settings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +39,8 @@ class Session:
         """Return the plugins of this process; from here on nothing but our data reaches stdout."""
         self.output.reserve_stdout()
         notes = None if self.safe_mode else find_notes(self.installation, self.environ)
-        self.manager = PluginManager(self.installation.host(), self.clock, notes)
+        settings = find_settings(self.installation, self.environ)
+        self.manager = PluginManager(self.installation.host(), self.clock, notes, settings)
         self.manager.load(None if self.safe_mode else boot)
         return self.manager
 

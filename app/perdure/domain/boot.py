@@ -76,7 +76,7 @@ def parse_boot(text: str) -> Boot:
         generation=generation,
         host=name,
         host_version=version,
-        plugins=tuple(_parse_entry(entry, index) for index, entry in enumerate(listed)),
+        plugins=tuple(_parse_entry(entry, index, document.get("manifests")) for index, entry in enumerate(listed)),
         external=_parse_external(document.get("external")),
     )
 
@@ -95,7 +95,7 @@ def _parse_external(listed: object) -> tuple[str | PluginFailure, ...]:
     return tuple(found)
 
 
-def _parse_entry(entry: object, index: int) -> PluginSource | PluginFailure:
+def _parse_entry(entry: object, index: int, manifests: object) -> PluginSource | PluginFailure:
     place = f"$.plugins[{index}]"
     if not isinstance(entry, dict):
         return PluginFailure(plugin=place, stage="boot", summary=f"must be an object, not {_kind(entry)}")
@@ -107,7 +107,11 @@ def _parse_entry(entry: object, index: int) -> PluginSource | PluginFailure:
         faults.append(f"{place}.entry is {target!r}, not module:attribute")
     if faults:
         return PluginFailure(plugin=name or place, stage="boot", summary="; ".join(faults))
-    return PluginSource(name=name, distribution=distribution, version=version, entry=target)
+    # PM wrote what the plugin.yaml says, and checked that its settings are a schema.
+    manifest: object = manifests.get(distribution) if isinstance(manifests, dict) else None
+    schema: object = manifest.get("settings") if isinstance(manifest, dict) else None
+    settings = schema if isinstance(schema, dict) else None
+    return PluginSource(name=name, distribution=distribution, version=version, entry=target, settings=settings)
 
 
 def _text(value: object, place: str, faults: list[str]) -> str:

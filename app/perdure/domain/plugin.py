@@ -3,14 +3,15 @@
 Owns: the values that `perdure plugins` and `perdure doctor` show. Does not own: loading (plugin_manager).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from perdure.domain.json_value import JsonValue
 
-Stage = Literal["boot", "import", "register", "hook", "crash", "program"]
-"""Where a plugin failed: its entry in boot.json, its import, its registration, a call of one of its hooks, an earlier
-start, which it ended, or the program that it is."""
+Stage = Literal["boot", "settings", "import", "register", "hook", "crash", "program"]
+"""Where a plugin failed: its entry in boot.json, what a person set for it, its import, its registration, a call of one
+of its hooks, an earlier start, which it ended, or the program that it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class PluginSource:
     """`module:attribute` of the plugin object."""
     builtin: bool = False
     """Whether it is part of the app itself."""
+    settings: Mapping[str, JsonValue] | None = None
+    """The schema of its settings; None where it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,7 @@ class PluginFailure:
         """Return the failure as one line of text."""
         where = {
             "boot": "its entry in boot.json",
+            "settings": "its settings",
             "import": "import",
             "register": f"registration of hook {self.hook}" if self.hook else "registration",
             "hook": f"hook {self.hook}",

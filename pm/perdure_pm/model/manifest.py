@@ -60,7 +60,7 @@ FIELDS: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "requires-plugins": ("requirements", "other plugins of the profile that it needs"),
-    "settings": ("schema", "checked as a schema (draft 2020-12, references to itself only)"),
+    "settings": ("schema", "what a person may set for it: a schema (draft 2020-12, references to itself only)"),
     "capabilities": ("capabilities", "what of the host it uses"),
 }
 """Each field → its kind and its meaning."""
