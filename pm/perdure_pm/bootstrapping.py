@@ -1,7 +1,8 @@
 """What bootstrap.py does: PM's runtime from nothing, then the app, the tests, or what a launcher could not start.
 
-Owns: the verbs up, test, lint, runtime, pm and rescue, and their options. Does not own: building (ops.runtime_build),
-how they speak (adapters.plain_reporter), installing (the worker), the checks themselves (.ci/lint.py).
+Owns: the verbs up, activate, test, lint, runtime, pm and rescue. Does not own: their options (bootstrap_options), how
+they speak (adapters.plain_reporter), building (ops.runtime_build), what a payload is (ops.payload), installing (the
+worker), the checks themselves (.ci/lint.py).
 
 Standard library only, Python 3.9: nothing of PM is installed yet.
 """
@@ -9,7 +10,6 @@ Standard library only, Python 3.9: nothing of PM is installed yet.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import io
 import json
 import os
@@ -17,19 +17,20 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from perdure_pm import __version__
 from perdure_pm.adapters import streams
 from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.adapters.interpreter import running_interpreter
 from perdure_pm.adapters.mutex import held
 from perdure_pm.adapters.plain_reporter import PlainReporter, write_answer
 from perdure_pm.adapters.processes import Completed, boot_id, call, keep_owner_bits, process_start, replace_process, run
 from perdure_pm.adapters.uv import Uv
+from perdure_pm.bootstrap_options import find_places, heed, make_parser, option_name, split_words
 from perdure_pm.client import settle
 from perdure_pm.model import settings
 from perdure_pm.model.errors import (
@@ -43,8 +44,9 @@ from perdure_pm.model.errors import (
     UsageFault,
 )
 from perdure_pm.model.network import Network
+from perdure_pm.ops import payload as payloads
 from perdure_pm.ops import test_environments
-from perdure_pm.ops.interpreters import choose_interpreter
+from perdure_pm.ops.interpreters import choose_interpreter, find_interpreter
 from perdure_pm.ops.runtime import Runtime, find_earlier_runtime, is_current, load_runtime, select_runtime
 from perdure_pm.ops.runtime_build import build_runtime, find_built_runtime, find_usable_runtime
 from perdure_pm.ops.tool_uv import ensure_uv
@@ -53,7 +55,6 @@ from perdure_pm.store.home import check_home, resolve_home
 from perdure_pm.store.layout import Layout, default_home
 from perdure_pm.store.policy import lazy_allowed
 
-_DESCRIPTION = "PM's runtime from nothing, then the app, the tests, or what a launcher could not start."
 INSTALL_SECONDS = 3600.0
 TEST_SECONDS = 4 * 3600.0
 EXPLICIT = (
@@ -72,7 +73,7 @@ class Bootstrap:
     """One run of bootstrap.py: the home, the settings, and where the sources lie."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        flags = {setting.name: getattr(options, _name(setting), None) for setting in settings.SETTINGS}
+        flags = {setting.name: getattr(options, option_name(setting), None) for setting in settings.SETTINGS}
         values = settings.resolve(settings.SETTINGS, flags, os.environ, {})
         home = values["home"]
         self.options = options
@@ -94,22 +95,12 @@ class Bootstrap:
     def up(self) -> int:
         """Have the app installed and answering."""
         self._require_checkout()
-        if self.values["dry-run"] is True:
-            raise UsageFault(
-                "up has no dry run, and PERDURE_DRY_RUN is set",
-                hint="unset PERDURE_DRY_RUN",
-            )
+        self._refuse_dry_run()
         check_home(self.layout)
         installed = self._install_app()
         if installed.returncode != 0 and not is_current(self.layout):
             installed = self._install_app()  # an uninstall that it waited for took PM's runtime away under it
-        try:
-            answer = json.loads(installed.stdout)
-        except ValueError:
-            raise BuildFailed(
-                f"perdure-pm install ended with {installed.returncode} and no answer",
-                context={"output": installed.stderr[-4000:]},
-            ) from None
+        answer = _read_answer(installed, "install")
         if installed.returncode != 0:
             return self._finish(installed.returncode, answer["data"], answer["errors"])
         version = self._run([self.layout.bin / "perdure", "--version"], 60.0)
@@ -123,6 +114,33 @@ class Bootstrap:
             f'to have it on your PATH: "{self.layout.bin / "perdure-pm"}" path\n'
         )
         return self._finish(0, data, [], text)
+
+    def activate(self) -> int:
+        """Have what a payload carries run in the home, built from the payload's own wheels and without a network."""
+        self._refuse_dry_run()
+        payload = payloads.load_payload(Path(os.path.abspath(self.options.payload)))
+        check_home(self.layout)
+        python = self.layout.home / str(payload.interpreter)
+        if payload.interpreter is None or self.python is not None:
+            asked = self.python and find_interpreter(self.layout, os.environ, self.python)
+            python = payloads.require_python(payload, asked or running_interpreter())
+        payloads.require_room(self.layout, payload)
+        with held(self.layout, "activate", wait=self.wait, on_wait=self._tell_wait):
+            payloads.require_room(self.layout, payload)
+            payloads.unpack(self.layout, self.filesystem, self.reporter, payload)
+        self.python, self.network = str(python), Network(wheelhouse=payload.wheelhouse, offline=True)
+        self.values |= {"wheelhouse": str(payload.wheelhouse), "offline": True, "python": self.python}
+        runtime = self._ensure_runtime()
+        # From here on it is a home whose generations are gone, and whose records say what they were.
+        built = self._run([runtime.python, "-I", runtime.entry, "repair", "--json"], INSTALL_SECONDS)
+        answer = _read_answer(built, "repair")
+        if built.returncode != 0:
+            return self._finish(built.returncode, answer["data"], answer["errors"])
+        self.filesystem.remove_tree(self.layout.activation)
+        data = {"home": str(self.layout.home), "payload": str(payload.path), "seal": payload.seal, **answer["data"]}
+        lines = [f"{one['profile']} runs generation {one['generation']}" for one in answer["data"]["rebuilt"]]
+        text = "\n".join([f"{payload.path} is activated in {self.layout.home}", *lines])
+        return self._finish(0, data, [], f'{text}\nto have it on your PATH: "{self.layout.bin / "perdure-pm"}" path\n')
 
     def test(self) -> int:
         """Run the test suite; the exit code is 0 only when every part passed and something ran."""
@@ -185,7 +203,7 @@ class Bootstrap:
         """Have a runtime that runs for a launcher that cannot start PM's, then do what was asked."""
         check_home(self.layout)
         arguments = list(self.options.arguments)
-        words = tuple(arguments[place] for place in _places(arguments))
+        words = tuple(arguments[place] for place in find_places(arguments))
         if words[:2] == ("self", "rollback") and (earlier := find_earlier_runtime(self.layout)) is not None:
             self._hand_over(earlier, arguments)  # what goes back needs nothing of what is broken
         refusal = None
@@ -293,6 +311,11 @@ class Bootstrap:
             self.reporter.end()
             return found
 
+    def _refuse_dry_run(self) -> None:
+        if self.values["dry-run"] is True:
+            hint = "unset PERDURE_DRY_RUN"
+            raise UsageFault(f"{self.options.verb} has no dry run, and PERDURE_DRY_RUN is set", hint=hint)
+
     def _require_checkout(self) -> Path:
         if not (self.source / "pyproject.toml").is_file():
             raise UsageFault(
@@ -317,7 +340,7 @@ class Bootstrap:
             environment=self._environment(),
             directory=self.layout.home,
             timeout=timeout,
-            on_line=_relay,
+            on_line=streams.write_talk,
         )
 
     def _call(self, command: Sequence[str | Path], directory: Path) -> int:
@@ -352,20 +375,21 @@ def main(arguments: Sequence[str]) -> int:
     keep_owner_bits()
     signal.signal(signal.SIGTERM, _terminate)
     as_json = "--json" in arguments or os.environ.get("PERDURE_JSON", "").lower() in settings.TRUE_WORDS
-    verb = next((arguments[place] for place in _places(arguments)), "")
+    verb = next((arguments[place] for place in find_places(arguments)), "")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a path may hold what the terminal's encoding does not
     try:
-        own, rest = _split(arguments)
-        options = _parser().parse_args(own)
+        own, rest = split_words(arguments)
+        options = make_parser().parse_args(own)
         options.arguments = rest
-        _heed(rest if options.verb == "pm" else (), options)
+        heed(rest if options.verb == "pm" else (), options)
         verb = options.verb
         bootstrap = Bootstrap(options)
         as_json = bootstrap.json
         verbs: dict[str, Callable[[], int]] = {
             "up": bootstrap.up,
+            "activate": bootstrap.activate,
             "test": bootstrap.test,
             "lint": bootstrap.lint,
             "pm": bootstrap.pm,
@@ -387,87 +411,15 @@ def main(arguments: Sequence[str]) -> int:
         return write_answer(verb, "failed", EXIT_INTERNAL, {}, [fault.to_json()], as_json=as_json)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageFault(message, hint=f"{self.prog} --help")
-
-
-def _shared_options(without: Collection[str]) -> _Parser:
-    """Return the options of every verb: the settings, but for some."""
-    shared = _Parser(add_help=False, allow_abbrev=False)
-    for setting in settings.SETTINGS:
-        if setting.flag is None or setting.scope == settings.FOREIGN or setting.name in without:
-            continue
-        kind: dict[str, Any] = (
-            {"action": "store_const", "const": True}
-            if setting.kind == settings.BOOLEAN
-            else {"metavar": setting.metavar}
-        )
-        # SUPPRESS: the same option before and after the verb; the one that was not given must not overwrite the other.
-        shared.add_argument(
-            setting.flag,
-            dest=_name(setting),
-            default=argparse.SUPPRESS,
-            help=setting.meaning.replace("%", "%%"),
-            **kind,
-        )
-    return shared
-
-
-def _parser() -> argparse.ArgumentParser:
-    shared = _shared_options(without={"profile", "dry-run"})
-    parser = _Parser(prog="bootstrap.py", description=_DESCRIPTION, parents=[shared], allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"perdure-pm {__version__}")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
-    verbs.add_parser("up", help="install the app and end with it answering", parents=[shared], allow_abbrev=False)
-    test = verbs.add_parser("test", help="run the whole test suite", parents=[shared], allow_abbrev=False)
-    test.add_argument(
-        "--only", action="append", metavar="NAME", help="a directory of tests/; may be given more than once"
-    )
-    test.add_argument("--slow", action="store_true", help="run the slow lane too")
-    test.add_argument("pytest_arguments", nargs="*", metavar="-- ARGS", help="further arguments for pytest")
-    lint = verbs.add_parser("lint", help="run every check that needs no test", parents=[shared], allow_abbrev=False)
-    lint.add_argument("--fix", action="store_true", help="mend what the formatter and the linter can mend")
-    verbs.add_parser("runtime", help="build PM's runtime and select nothing", parents=[shared], allow_abbrev=False)
-    for name, text in (("pm", "run perdure-pm from here"), ("rescue", "what a launcher calls when PM cannot start")):
-        verbs.add_parser(name, help=text, allow_abbrev=False, add_help=False)
-    return parser
-
-
-def _relay(line: str) -> None:
-    streams.write_talk(line)
-
-
-def _places(arguments: Sequence[str]) -> list[int]:
-    """Return where the words stand that are neither options nor values of settings."""
-    taking = {setting.flag for setting in settings.SETTINGS if setting.flag and setting.kind != settings.BOOLEAN}
-    found, place = [], 0
-    while place < len(arguments):
-        if not arguments[place].startswith("-"):
-            found.append(place)
-        place += 2 if arguments[place] in taking else 1
-    return found
-
-
-def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return bootstrap's own words, and those after `pm` or `rescue`, which are PM's whatever they look like."""
-    first = next(iter(_places(arguments)), None)
-    cut = len(arguments) if first is None or arguments[first] not in {"pm", "rescue"} else first + 1
-    return list(arguments[:cut]), list(arguments[cut:])
-
-
-def _heed(arguments: Sequence[str], options: argparse.Namespace) -> None:
-    """Have the settings among PM's words count for the runtime that reads them; an interpreter there is the host's."""
-    end = (*arguments, "--").index("--")
-    places = _places(arguments[:end])
-    if len(places) > 1 and arguments[places[0]] == "run":
-        end = places[1]  # from here on the words are another program's
-    with contextlib.suppress(UsageFault):  # PM tells of it, in its own words
-        _shared_options(without={"profile", "dry-run", "python"}).parse_known_args(arguments[:end], options)
-
-
-def _name(setting: settings.Setting) -> str:
-    return "setting_" + setting.name.replace("-", "_")
+def _read_answer(ended: Completed, verb: str) -> dict[str, Any]:
+    """Return the one object that PM's command line wrote."""
+    try:
+        answer: dict[str, Any] = json.loads(ended.stdout)
+    except ValueError:
+        raise BuildFailed(
+            f"perdure-pm {verb} ended with {ended.returncode} and no answer", context={"output": ended.stderr[-4000:]}
+        ) from None
+    return answer
 
 
 def _read_counts(report: Path) -> dict[str, int]:

@@ -64,6 +64,7 @@ OPERATIONS: dict[str, Operation] = {
     "repair": Operation("repair:repair", mutating=True),
     "rollback": Operation("rollback:rollback", mutating=True),
     "collect": Operation("collect:collect", mutating=True, frees=True),
+    "stage": Operation("stage:stage", mutating=True),
     "trial-judge": Operation("trial:judge_start", mutating=True),
     "upgrade": Operation("install:upgrade", mutating=True),
     "wheelhouse-build": Operation("wheelhouse:build_wheelhouse", mutating=True),

@@ -73,6 +73,7 @@ OPERATION_NAMES: tuple[str, ...] = (
     "self-rollback",
     "self-settle",
     "self-update",
+    "stage",
     "trial-judge",
     "upgrade",
     "wheelhouse-build",

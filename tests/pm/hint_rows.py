@@ -70,6 +70,8 @@ OLD = (
     "test_an_old_release_that_only_seems_to_fit_is_refused_unless_it_is_asked_for"
 )
 RUNTIME = "tests/system/test_runtime.py"
+STAGE = "tests/system/test_stage.py"
+STAGED = f"{STAGE}::test_a_payload_runs_at_another_place_without_a_network_and_grows_from_its_wheelhouse"
 REBUILD = f"{RUNTIME}::test_self_rebuild_gives_a_fresh_runtime_beside_the_old_one"
 RESCUE = f"{RUNTIME}::test_what_cannot_be_rescued_is_told_once_and_not_tried_for_ever"
 
@@ -404,6 +406,32 @@ ROWS = (
         words={"./DIRECTORY": "{folder}/notify"},
     ),
     Row(
+        site="ops/stage.py: perdure-pm plugin update {name}",
+        state=refused(
+            "stage",
+            "--out",
+            "{folder}/out",
+            before=after(
+                authored,
+                ran("plugin", "add", "{folder}/notify"),
+                without(lambda bench: next(bench.layout.plugins.iterdir())),
+            ),
+        ),
+    ),
+    Row(
+        site="ops/stage.py: perdure-pm repair",
+        state=refused("stage", "--out", "{folder}/out", before=release_gone),
+    ),
+    Row(
+        site="ops/wheelhouse.py: add a copy of it in its place, or take it out: perdure-pm plugin disable {name}",
+        state=refused(
+            "stage",
+            "--out",
+            "{folder}/out",
+            before=after(authored, ran("plugin", "add", "--editable", "{folder}/notify")),
+        ),
+    ),
+    Row(
         site="ops/wheelhouse.py: perdure-pm install",
         state=refused(
             "wheelhouse",
@@ -442,6 +470,13 @@ ELSEWHERE: Mapping[str, str] = {
     'ops/seed.py: python3 pm/bootstrap.py --home "{home}" up   (in a checkout of Perdure)': RESCUE,
     "ops/carried.py: make one for it where there is a network: perdure-pm wheelhouse build --platform {here} "
     "--out DIR": "tests/system/test_carrying.py::test_a_wheelhouse_for_another_machine_and_python_holds_their_wheels",
+    "bootstrapping.py: {text}\nto have it on your PATH: \"{self.layout.bin / 'perdure-pm'}\" path\n": f"{STAGE}::"
+    "test_an_activation_that_was_killed_is_carried_on_and_no_other_home_is_written_over",
+    "ops/payload.py: make one on a machine of the same kind as this: perdure-pm stage --out DIR": STAGED,
+    "ops/payload.py: name a Python {payload.python} with --python PATH, or have one in the payload: perdure-pm stage "
+    "--with-python --out DIR": f"{STAGE}::test_a_payload_with_its_own_interpreter_needs_nothing_of_the_machine_but_sh",
+    "ops/payload.py: reinstall from a payload that is as it was made: copy all of it again, or make one anew with "
+    "perdure-pm stage --out DIR": STAGED,
     "ops/screening.py: or let it through: {command}, then perdure-pm {verb} {pins}{agreed}{by_hand}": FRESH,
     "ops/screening.py: perdure-pm config set install.quarantine-exceptions '{', '.join([*others, *asked])}'": FRESH,
     "ops/screening.py: to have the old one all the same: perdure-pm plugin add '{one.name}=={one.chosen.version}'": OLD,
@@ -460,9 +495,11 @@ ELSEWHERE: Mapping[str, str] = {
 """Texts whose state another test brings about, which does there what they say; a fake home has no PM of its own."""
 
 NO_COMMANDS: Mapping[str, str] = {
-    "bootstrapping.py: perdure-pm install ended with {installed.returncode} and no answer": "what was run",
-    "bootstrapping.py: perdure-pm {__version__}": "the version",
-    "bootstrapping.py: run perdure-pm from here": "a verb's help",
+    "bootstrapping.py: perdure-pm {verb} ended with {ended.returncode} and no answer": "what was run",
+    "bootstrap_options.py: perdure-pm {__version__}": "the version",
+    "bootstrap_options.py: run perdure-pm from here": "a verb's help",
+    "bootstrap_options.py: what perdure-pm stage made": "an argument's meaning",
+    "ops/payload.py: name a directory that perdure-pm stage made": "says which",
     "cli/entry.py: {PROGRAM} {__version__}": "the version",
     "cli/options.py: Shared options (perdure-pm --help explains them)": "a heading of the help",
     "model/settings.py: the uv binary that tests use; bootstrap.py test sets it": "a variable's meaning",

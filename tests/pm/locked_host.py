@@ -81,8 +81,8 @@ def write_shop(root: Path) -> None:
     write_index(wheels, root / "simple")
 
 
-def install_with_lock(workshop: Workshop, shop: Path, folder: Path) -> Layout:
-    """Have a home below `folder` with a host that locked sprocket 1.0, and return its paths."""
+def write_locked_checkout(workshop: Workshop, served: Mirror, folder: Path) -> Path:
+    """Have the checkout of a host that locked sprocket 1.0 below `folder`, with extras, and return it."""
     checkout = folder / "checkout"
     shutil.copytree(workshop.checkout, checkout)
     project = checkout / "pyproject.toml"
@@ -93,12 +93,18 @@ def install_with_lock(workshop: Workshop, shop: Path, folder: Path) -> Layout:
             '[project.optional-dependencies]\ngear = ["pinion<1.5"]\nKnot_Work = ["cord"]\n[project.scripts]',
         )
     )
-    served = serve_mirror(shop)
     command = [str(workshop.uv), "lock", "--no-config", "--project", str(checkout), "--default-index", served.url]
     command += ["--python", str(running_interpreter().path), "--upgrade-package", "sprocket==1.0"]
     environment = {"PATH": os.defpath, "HOME": str(folder), "UV_CACHE_DIR": str(folder / "cache")}
     ended = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
+    return checkout
+
+
+def install_with_lock(workshop: Workshop, shop: Path, folder: Path) -> Layout:
+    """Have a home below `folder` with a host that locked sprocket 1.0, and return its paths."""
+    served = serve_mirror(shop)
+    checkout = write_locked_checkout(workshop, served, folder)
     layout = prepare_home(workshop, LocalFilesystem(), folder / "home")
     bench = Bench(workshop=workshop, layout=layout, network=Network(index_url=served.url))
     bench.call("install", checkout=str(checkout))

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
-from collections.abc import Mapping
+import stat
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
+from perdure_pm.ops.space import estimate_bytes
+from perdure_pm.store.generations import load_generation
+from perdure_pm.store.layout import Layout
 from tests.pm.wheels import write_wheel
-from tests.system.machine import Installation, fingerprint
+from tests.system.machine import Installation, copy_home, fingerprint, plain_environment
 from tests.system.test_mirrors import require_same_packages
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
@@ -139,3 +146,56 @@ def test_a_wheelhouse_for_another_machine_and_python_holds_their_wheels(
     answer = replace(there, home=tmp_path / "new").up("--wheelhouse", out)
     assert (answer.code, answer.error["code"]) == (1, "platform-unsupported")
     assert "is for darwin-arm64, and this machine is " in answer.error["summary"]
+
+
+@pytest.mark.proves("estimate-true")
+def test_the_estimate_is_what_a_generation_takes_where_nothing_is_shared_with_the_cache(
+    own: Installation, wheels: Path, without_network: tuple[str, ...], figure: Callable[[str], None]
+) -> None:
+    """The cache lies on another filesystem, so every file of the new generation is a copy."""
+    mounted = 'mount -t tmpfs tmpfs "$1/cache" && shift && exec "$@"'
+    alone = replace(own, prefix=("unshare", "-m", *without_network[1:], "sh", "-c", mounted, "sh", str(own.home)))
+    estimate = estimate_bytes(Layout(own.home), load_generation(Layout(own.home), own.generation))
+    (own.generation_path / "boot.json").chmod(0o644)
+    (own.generation_path / "boot.json").write_text("{}", encoding="utf-8")  # so that another is built
+    answer = alone.pm("repair", "--json", "--wheelhouse", wheels).succeeded()
+    (rebuilt,) = answer.json["data"]["rebuilt"]
+    assert rebuilt["generation"] == own.generation
+    statuses = [path.lstat() for path in (own.generation_path, *own.generation_path.rglob("*"))]
+    files = [status for status in statuses if stat.S_ISREG(status.st_mode)]
+    assert sum(status.st_nlink > 1 for status in files) < len(files) / 20, "hardly anything is shared"
+    taken = sum(status.st_blocks * 512 for status in statuses)
+    figure(f"a generation that shares nothing: estimated {estimate / 1e6:.1f} MB, takes {taken / 1e6:.1f} MB")
+    assert abs(estimate - taken) < 0.1 * taken
+
+
+@pytest.mark.proves("restored-from-backup")
+def test_what_people_and_applications_wrote_is_back_after_the_commands_of_the_page(
+    installed: Installation, index: Path, tmp_path: Path
+) -> None:
+    """docs/how-to/back-up-and-restore.md: its blocks are run as they stand there."""
+    page = (installed.checkout / "docs" / "how-to" / "back-up-and-restore.md").read_text(encoding="utf-8")
+    save, restore = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[:2]
+    user = tmp_path / "user"
+    home = user / ".local" / "share" / "perdure"
+    home.parent.mkdir(parents=True)
+    path = f"{Path(sys.base_prefix) / 'bin'}:{os.defpath}"
+    environment = {**plain_environment(), "HOME": str(user), "PATH": path, "PERDURE_INDEX_URL": index.as_uri()}
+    environment.pop("XDG_DATA_HOME", None)
+    there = replace(installed, home=copy_home(installed.home, home), environment=environment, cwd=installed.checkout)
+    there.pm("config", "set", "install.quarantine", "3").succeeded()
+    there.pm("plugin", "disable", "perdure-facts").succeeded()
+    wrote = {"state/approvals/one.json": "{}", "profiles/default/app.yaml": "answer: 42  # mine\n"}
+    for name, text in wrote.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text, encoding="utf-8")
+    kept = (*wrote, "config.yaml", "profiles/default/config.yaml")
+    before = {name: (home / name).read_bytes() for name in kept}
+    there.run(["sh", "-ec", save]).succeeded()
+    LocalFilesystem().remove_tree(home)
+    there.run(["sh", "-ec", restore]).succeeded()
+    assert {name: (home / name).read_bytes() for name in kept} == before
+    assert "facts.machine" not in there.perdure("tools").succeeded().out
+    there.pm("plugin", "enable", "perdure-facts").succeeded()
+    assert "facts.machine" in there.perdure("tools").succeeded().out
+    LocalFilesystem().remove_tree(home)

@@ -36,6 +36,7 @@ OPERATIONS: dict[tuple[str, ...], str] = {
     ("self", "rebuild"): "self-rebuild",
     ("self", "rollback"): "self-rollback",
     ("self", "update"): "self-update",
+    ("stage",): "stage",
     ("upgrade",): "upgrade",
     ("wheelhouse", "build"): "wheelhouse-build",
 }

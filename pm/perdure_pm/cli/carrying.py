@@ -1,6 +1,6 @@
-"""wheelhouse build: what another machine needs, in one directory.
+"""wheelhouse build and stage: what another machine needs, in one directory.
 
-Owns: the words. Does not own: the operation (ops.wheelhouse).
+Owns: the words. Does not own: the operations (ops.wheelhouse, ops.stage).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from perdure_pm.cli.options import Group
+from perdure_pm.cli.options import Group, Verb
 from perdure_pm.cli.render import Answer
 from perdure_pm.cli.session import Session
 from perdure_pm.model.errors import UsageFault
@@ -39,6 +39,21 @@ def build(session: Session, out: str, platform: str | None) -> Answer:
     return call(session, "wheelhouse-build", {"out": destination(out), "platform": platform}, _show_wheelhouse)
 
 
+@click.command(cls=Verb, kind="building")
+@OUT
+@click.option("--with-python", is_flag=True, help="Carry an interpreter too, for a machine that has none.")
+@click.pass_obj
+def stage(session: Session, out: str, with_python: bool) -> Answer:
+    """Make a sealed copy of this installation for another place.
+
+    It holds PM, uv, the host, the plugins of every profile and what configuration says of them, and is activated on a
+    machine of the same kind without a network: DIR/activate --home HOME.
+    """
+    from perdure_pm.cli.remote import call
+
+    return call(session, "stage", {"out": destination(out), "with_python": with_python}, _show_stage)
+
+
 def destination(out: str) -> str:
     """Return the path that was typed, absolute.
 
@@ -60,3 +75,11 @@ def _show_wheelhouse(data: Mapping[str, Any], _status: str) -> str:
     if data.get("dry_run"):
         return "\n".join([f"would put {what} into {data['out']}:", *(f"  {name}" for name in data["files"])])
     return f"{data['out']} holds {what}, {megabytes(data['size'])}; use it there with --wheelhouse"
+
+
+def _show_stage(data: Mapping[str, Any], _status: str) -> str:
+    what = f"{', '.join(data['generations'])} for {data['target']} and Python {data['python']}"
+    if data.get("dry_run"):
+        return f"would stage {what} at {data['out']}, with {len(data['files'])} wheels"
+    carried = f"{data['out']} holds {what}, {megabytes(data['size'])}, sealed as {data['seal'][:12]}"
+    return f'{carried}\nto activate it, there or wherever it is copied to: "{data["out"]}/activate" --home HOME'

@@ -64,6 +64,7 @@ VERBS: dict[str, str] = {
     "python": "interpreters:python",
     "path": "environment:path",
     "uninstall": "uninstall:uninstall",
+    "stage": "carrying:stage",
     "wheelhouse": "carrying:wheelhouse",
     "completions": "completions:completions",
     "start-on-trial": "trial_start:start_on_trial",

@@ -56,13 +56,16 @@ def find_source(
         requirement = None if wheel is not None else config.host_requirement
         return HostSpec(requirement=requirement, wheel=wheel, beside=config.host_with), ()
     # A crash of the first install before config.yaml named the checkout: the record has it.
+    # What came in a payload names no place: its release is all there is of the host.
     recorded = None if current is None else str(current.record["host"]["source"])
-    checkout = checkout or config.host_checkout or recorded
+    checkout = checkout or config.host_checkout or recorded or None
     if checkout is not None and os.path.isfile(os.path.join(checkout, "pyproject.toml")):
         return Path(checkout).resolve(), ()
     kept = _find_kept(layout, context.profile, checkout)
     if kept is not None:
         place = checkout or kept.source
+        if not place:
+            return kept, ()
         gone = f"the checkout {place} is gone"
         if os.path.isdir(place):
             gone = f"{place} is no checkout any more, it has no pyproject.toml"
@@ -83,7 +86,7 @@ def _find_kept(layout: Layout, profile: str, checkout: str | None) -> Release | 
         return load_release(layout, current.record["host"]["release"])
     folders = sorted(layout.releases.glob("*/release.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     releases = (load_release(layout, path.parent.name) for path in folders)
-    return next((release for release in releases if release is not None and release.source == checkout), None)
+    return next((release for release in releases if release is not None and release.source == (checkout or "")), None)
 
 
 def find_release(layout: Layout, source: HostSource, current: Generation | None) -> Release | None:

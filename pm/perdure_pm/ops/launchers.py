@@ -138,6 +138,12 @@ def _line_end() -> str:
     return "\r\n" if sys.platform == "win32" else "\n"
 
 
+def write_activation(filesystem: ports.Filesystem, folder: Path, target: str, python: str) -> None:
+    """Have `activate` in a payload, for machines of one kind and one minor version of Python."""
+    text = _template("activate").replace("@TARGET@", target).replace("@PYTHON@", python)
+    filesystem.write_durable(folder / "activate", text.encode(), mode=0o755)
+
+
 def write_command_launcher(filesystem: ports.Filesystem, layout: Layout, name: str, relative_target: str) -> None:
     """Have `bin/<name>` start the executable at `relative_target`, which is relative to the home."""
     if re.search(r"[^A-Za-z0-9._+/@-]", relative_target):
@@ -164,10 +170,15 @@ def _place(layout: Layout, name: str) -> Path:
 def _template(kind: str, templates: Path | None = None) -> str:
     """Return a launcher's text; every shell launcher begins by finding its home."""
     folder = templates or Path(__file__).resolve().parent.parent / "launcher"
-    if sys.platform == "win32":
+    if sys.platform == "win32" and kind != "activate":
         return (folder / f"{kind}.cmd").read_text(encoding="utf-8").replace("\n", "\r\n")
-    # What finds the generation is the same for everything that starts from one.
-    before = {"host": ("handover.sh", "pointer.sh"), "external": ("pointer.sh",)}.get(kind, ())
+    # What finds the generation is the same for everything that starts from one, and what refuses for what PM starts by.
+    before = {
+        "host": ("handover.sh", "pointer.sh"),
+        "external": ("pointer.sh",),
+        "pm": ("refuse.sh",),
+        "activate": ("refuse.sh",),
+    }.get(kind, ())
     return "".join((folder / name).read_text(encoding="utf-8") for name in ("head.sh", *before, f"{kind}.sh"))
 
 

@@ -33,7 +33,7 @@ from perdure_pm.ops.doctor import examine
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import build_release, make_uv
 from perdure_pm.ops.host_commands import follow_commands
-from perdure_pm.ops.intent import restore_lost
+from perdure_pm.ops.intent import load_intent, restore_lost
 from perdure_pm.ops.launchers import write_pm_launcher
 from perdure_pm.ops.lazy import require_asked
 from perdure_pm.ops.publish import publish
@@ -134,12 +134,14 @@ def _plan(context: Context) -> Outcome:
 
 
 def _repair_own(context: Context, work: _Work) -> None:
-    """Have PM's launcher, its seed and its uv right; its runtime is what runs this, and was checked when it started."""
+    """Have PM's launcher, policy, seed and uv right; its runtime is what runs this, and was checked when it started."""
     runtime = load_runtime(context.layout)
     if runtime is None:
         write_pm_launcher(context.filesystem, context.layout)
     else:
         select_runtime(context.layout, context.filesystem, runtime)
+    with contextlib.suppress(ConfigInvalid):  # doctor names its faults
+        load_intent(context)  # which has pm/policy say what config.yaml does
     problem = find_seed_problem(context.layout)
     if problem:
         home = shlex.quote(str(context.layout.home))

@@ -5,13 +5,20 @@ Owns: the estimate, at worst, without hard links. Does not own: what frees space
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 from perdure_pm.adapters.filesystem import name_shortage
 from perdure_pm.model.errors import NoSpace
+from perdure_pm.ops.build import LEFT_BYTES
 from perdure_pm.ops.context import Context
 from perdure_pm.store.generations import Generation, current_generation, known_inventory
+from perdure_pm.store.inventory import FILE_NAME
+from perdure_pm.store.layout import Layout
 
-LEAST_BYTES = 200 * 1024 * 1024
+LEAST_BYTES = 184 << 20
 """What a generation of our app may take at worst, where none tells better."""
+BLOCK = 4096
+"""What the usual filesystems give out at a time."""
 
 
 def require_space(context: Context, current: Generation | None) -> None:
@@ -45,9 +52,17 @@ def explain_space(context: Context, fault: NoSpace) -> NoSpace:
     )
 
 
+def estimate_bytes(layout: Layout, current: Generation) -> int:
+    """Return what a generation like this one takes where nothing of it is shared with the cache: whole blocks."""
+    inventory = known_inventory(layout, current)
+    beside = [current.path / name for name in (FILE_NAME, "record.json")]
+    sizes = [entry.size for entry in inventory.files.values()]
+    sizes += [path.stat().st_size for path in beside if path.is_file()]
+    folders = {folder for name in inventory.files for folder in PurePosixPath(name).parents}
+    return sum(-(-size // BLOCK) * BLOCK for size in sizes) + BLOCK * len(folders)
+
+
 def _needed_bytes(context: Context, current: Generation | None) -> int:
-    """Return what a new generation may take at worst."""
-    if current is None:
-        return LEAST_BYTES
-    with_files = sum(entry.size for entry in known_inventory(context.layout, current).files.values())
-    return max(LEAST_BYTES, int(with_files * 1.2))
+    """Return what must be free for a new generation at worst, and for telling whether it works."""
+    estimate = 0 if current is None else estimate_bytes(context.layout, current)
+    return (estimate or LEAST_BYTES) + LEFT_BYTES

@@ -30,9 +30,10 @@ from perdure_pm.model.errors import (
     IntegrityFault,
     NothingInstalled,
     PlatformUnsupported,
+    SourceUnusable,
     UsageFault,
 )
-from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.identity import EDITABLE, normalise_distribution
 from perdure_pm.model.lock_view import Artefact, choose_wheel, parse_locked_tool
 from perdure_pm.model.target import Target, parse_target, this_target
 from perdure_pm.ops.arguments import read_text
@@ -157,7 +158,9 @@ def build_wheelhouse(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     """
     out = require_destination(context, read_text(arguments, "out"))
     with exclusive(context, "wheelhouse-build"):
-        needs = find_needs(context, list_selected(context), read_text(arguments, "platform"))
+        generations = list_selected(context)
+        require_carriable(generations)
+        needs = find_needs(context, generations, read_text(arguments, "platform"))
         target = {"target": needs.target.name, "python": needs.target.python}
         data: dict[str, Any] = {"out": str(out), **target, "files": sorted(needs.files)}
         if context.dry_run:
@@ -219,6 +222,35 @@ def list_selected(context: Context) -> list[Generation]:
     if not selected:
         raise NothingInstalled(f"{layout.home} runs nothing that could be carried", hint="perdure-pm install")
     return [load_current(layout, profile) for profile in selected.values()]
+
+
+def require_carriable(generations: Sequence[Generation], *, programs: bool = True) -> None:
+    """Return when no plugin of the generations runs from outside the home.
+
+    Args:
+        generations: what is to be carried.
+        programs: whether plugins that are programs of their own may be among them: no wheel is needed for one.
+
+    Raises:
+        SourceUnusable: some do; all of them are named.
+    """
+    found = []
+    for record in (generation.record for generation in generations):
+        manifests = record.get("manifests", {})
+        for source in record.get("sources", ()):
+            name = str(source["name"])
+            external = manifests.get(name, {}).get("runtime") == "external"
+            if source.get(EDITABLE) is True:
+                found.append(f"{name} runs from where it is edited")
+            elif external and not programs:
+                found.append(f"{name} is a program of its own")
+    if found:
+        name = found[0].partition(" ")[0]
+        raise SourceUnusable(
+            f"what lies outside the home cannot be carried: {', '.join(dict.fromkeys(found))}",
+            hint=f"add a copy of it in its place, or take it out: perdure-pm plugin disable {name}",
+            context={"plugins": found},
+        )
 
 
 def find_needs(context: Context, generations: Sequence[Generation], platform: str | None) -> Needs:

@@ -96,6 +96,11 @@ class Layout:
         return self.pm / "policy"
 
     @property
+    def activation(self) -> Path:
+        """Which payload is being put into this home; gone once all of it is."""
+        return self.pm / "activation"
+
+    @property
     def runtime_pointer(self) -> Path:
         return self.pm / "current"
 

@@ -194,6 +194,7 @@ def test_help_names_every_verb_with_a_whole_sentence(pm: CommandLine) -> None:
         "  rollback     Select an earlier generation again.\n"
         "  run          Run a command beside the host.\n"
         "  self         Look at PM's own runtime, update it, go back, or rebuild it.\n"
+        "  stage        Make a sealed copy of this installation for another place.\n"
         "  status       Show what is installed and what happened last.\n"
         "  uninstall    Remove what PM made in the home, and nothing else.\n"
         "  upgrade      Take the newest host and plugins that fit.\n"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from perdure_pm import bootstrapping
+from perdure_pm import bootstrap_options, bootstrapping
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def _own_signals() -> Iterator[None]:
     ],
 )
 def test_what_follows_pm_or_rescue_is_pms_own(arguments: list[str], own: list[str], rest: list[str]) -> None:
-    assert bootstrapping._split(arguments) == (own, rest)
+    assert bootstrap_options.split_words(arguments) == (own, rest)
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_settings_among_pms_words_count_for_the_runtime_that_reads_them(
     rest: list[str], home: str | None, offline: bool | None
 ) -> None:
     """Else `pm --home X status` built a runtime in the default home, and left it there."""
-    options = bootstrapping._parser().parse_args(["pm"])
-    bootstrapping._heed(rest, options)
+    options = bootstrap_options.make_parser().parse_args(["pm"])
+    bootstrap_options.heed(rest, options)
     found = [getattr(options, f"setting_{name}", None) for name in ("home", "offline", "python")]
     assert found == [home, offline, None]
 
 
 def test_a_setting_before_pm_gives_way_to_the_same_one_after_it() -> None:
-    options = bootstrapping._parser().parse_args(["--home", "before", "--json", "pm"])
-    bootstrapping._heed(["--home", "after", "status"], options)
+    options = bootstrap_options.make_parser().parse_args(["--home", "before", "--json", "pm"])
+    bootstrap_options.heed(["--home", "after", "status"], options)
     assert (options.setting_home, options.setting_json) == ("after", True)

@@ -375,7 +375,12 @@ FILLED = {"@COMMAND@": "perdure", "@ENVIRONMENT@\r\n": 'set "NAME=a value"\r\n',
 )
 def test_every_placeholder_is_one_that_gets_filled(template: str) -> None:
     text = (TEMPLATES / template).read_text(encoding="ascii")
-    whose = {"@COMMAND@": {"host", "handover", "external"}, "@ENVIRONMENT@": {"host"}, "@TARGET@": {"command"}}
+    whose = {
+        "@COMMAND@": {"host", "handover", "external"},
+        "@ENVIRONMENT@": {"host"},
+        "@TARGET@": {"command", "activate"},
+        "@PYTHON@": {"activate"},
+    }
     expected = {name for name, kinds in whose.items() if template.partition(".")[0] in kinds}
     assert set(re.findall(r"@[A-Z]+@", text)) == expected
 
