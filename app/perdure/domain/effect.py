@@ -74,6 +74,7 @@ class Act(StrEnum):
     PERMIT = "permit"  # mode, owner, attributes
     READ = "read"
     MOUNT = "mount"  # something is mounted over it or unmounted
+    FORK = "fork"  # a function starts itself again in a process of its own, whatever happens: it never ends
     RUN = "run"  # a program is started; the operand is its name as it was written
 
 
@@ -117,6 +118,8 @@ class Effect:
     """Whether what git ignores is left alone, as by ``git clean`` without ``-x``."""
     arguments: tuple[Word, ...] = ()
     """For `Act.RUN`: everything after the program's name."""
+    assigned: tuple[str, ...] = ()
+    """For `Act.RUN`: the variables in the program's environment that the text has set."""
     by: str
     """The command that does it, as a person would name it, such as ``git clean``."""
     span: Span

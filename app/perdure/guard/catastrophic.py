@@ -63,7 +63,11 @@ def find_catastrophes(effect: Effect, protected: Protected, homes: tuple[str, ..
     """
     if effect.certainty is Certainty.CONDITIONAL:
         return  # what only may happen is asked about, not refused
-    if effect.act is Act.RUN:
+    if effect.act is Act.FORK:
+        yield Reason(
+            code="catastrophic-fork", text=f"the function {effect.by} starts itself again without end", span=effect.span
+        )
+    elif effect.act is Act.RUN:
         yield from _running(effect)
     elif effect.act in {Act.DELETE, Act.MOVE}:
         if (effect.recursive or effect.only_below or effect.act is Act.MOVE) and not effect.names:
@@ -171,7 +175,6 @@ _MEANING = {
     "shutdown": "shuts the machine down or restarts it",
     "filesystem": "writes a new file system, or wipes one",
     "kill": "ends every process there is",
-    "fork": "starts itself without end",
 }
 
 

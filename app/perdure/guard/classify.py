@@ -68,6 +68,7 @@ class _Place:
 class _Table:
     safe: dict[str, _Safe] = field(default_factory=dict)
     described: frozenset[str] = frozenset()
+    steering: tuple[str, ...] = ()
     rules: dict[str, list[_Rule]] = field(default_factory=dict)
     places: list[_Place] = field(default_factory=list)
 
@@ -155,6 +156,10 @@ def _running(effect: Effect) -> tuple[Risk, Reason]:
     # A program beside the work is whatever somebody made it, also where it is called `ls`.
     known = not folder or folder in {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"}
     low = Risk.LOW, Reason(code="safe", text=f"`{written}` changes nothing", span=effect.span)
+    steered = [name for name in effect.assigned if any(fnmatchcase(name, pattern) for pattern in table.steering)]
+    if steered:
+        reason = f"`{written}` runs with another {', '.join(steered)}, and may do something else then"
+        low = Risk.MEDIUM, Reason(code="steered", text=reason, span=effect.span)
     if known and (rule := table.safe.get(name)) is not None and _is_safe(rule, effect.arguments):
         return low
     if known:
@@ -242,6 +247,7 @@ def _table(homes: tuple[str, ...]) -> _Table:
             only=re.compile(only, re.DOTALL) if isinstance(only, str) else None,
             needs=_texts(values.get("needs", [])),
         )
+    table.steering = _texts(_mapping(raw["steering"])["variables"])
     table.described = frozenset(_texts(_mapping(raw["described"])["programs"]))
     for entry in _entries(raw["rule"]):
         without = entry.get("without")

@@ -51,11 +51,14 @@ class Interpreter(Machine):
         self._ends: list[State] = []
         self._returns: list[State] = []
         self._escapes: list[State] = []
-        self._active: list[str] = []
+        self._active: list[tuple[str, tuple[int, int], int]] = []
+        self._processes = 0
+        self._ways_out = 0
 
     def process(self, script: Script, state: State) -> State:
         outer = self._ends, self._returns, self._escapes
         self._ends, self._returns, self._escapes = [], [], []
+        self._processes += 1
         try:
             last = self._script(script, state)
             end: State | None = None
@@ -66,6 +69,7 @@ class Interpreter(Machine):
             self._trapped(end)
             return end
         finally:
+            self._processes -= 1
             self._ends, self._returns, self._escapes = outer
 
     def _trapped(self, end: State) -> None:
@@ -170,7 +174,7 @@ class Interpreter(Machine):
         if not items:
             return Outcome(state, state)
         state.assign(command.name, values.single(values.union(*items)))
-        certain = len(items) == 1
+        certain = len(items) == 1 and values.known(items[0]) is not None  # a glob may come out as no turn at all
         return self._repeat(state, (), command.body, name=command.name, certain=certain)
 
     def _repeat(
@@ -385,12 +389,15 @@ class Interpreter(Machine):
         return values.text(path)
 
     def leave(self, state: State) -> None:
+        self._ways_out += 1
         self._ends.append(state.copy())
 
     def come_back(self, state: State) -> None:
+        self._ways_out += 1
         self._returns.append(state.copy())
 
     def escape(self, state: State) -> None:
+        self._ways_out += 1
         self._escapes.append(state.copy())
 
     def call(self, arguments: list[Value], state: State, *, external: bool = False) -> Outcome:
@@ -441,13 +448,17 @@ class Interpreter(Machine):
                 self.problem(f"the alias {name} cannot be read")
 
     def _call_function(self, name: str, arguments: list[Value], state: State) -> Outcome:
-        active = self._active.count(name)
+        calls = [(before, processes) for called, before, processes in self._active if called == name]
+        active, decided = len(calls), (self.conditions, self._ways_out)
+        # Nothing between the two calls decides whether the second one is made, and it is made in another process.
+        if calls and calls[-1][0] == decided and self._processes > calls[-1][1]:
+            self.emit(Act.FORK, values.text(name), state, by=name)
         if active > _ACTIVE_CALLS:
             return Outcome(state, state)
         outer_returns, self._returns = self._returns, []
         outer_escapes, self._escapes = self._escapes, []
         outer_positionals = state.positionals
-        self._active.append(name)
+        self._active.append((name, decided, self._processes))
         success: State | None = None
         failure: State | None = None
         bodies = state.functions[name]

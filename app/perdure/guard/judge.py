@@ -31,6 +31,7 @@ _HARMS: dict[Act, frozenset[Overlap]] = {
     Act.MOUNT: frozenset(Overlap),
     Act.READ: frozenset({Overlap.IS, Overlap.WITHIN}),
     Act.RUN: frozenset(),
+    Act.FORK: frozenset(),
 }
 """What harms a root that a single operand meets so."""
 
@@ -47,6 +48,7 @@ _VERBS = {
     Act.READ: "reads",
     Act.MOUNT: "mounts over",
     Act.RUN: "runs",
+    Act.FORK: "starts",
 }
 
 _LOGINS = frozenset({"authorized_keys", "authorized_keys2", ".rhosts", ".shosts", "sudoers"})

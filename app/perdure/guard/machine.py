@@ -63,6 +63,8 @@ class Machine:
         self.effects: dict[Effect, None] = {}
         self.problems: dict[NotAnalysable, None] = {}
         self.certainty = Certainty.DEFINITE
+        self.conditions = 0
+        """How many conditions stand between the beginning and here."""
         self.span = NOWHERE
         self.depth = 0
         self._nested = False
@@ -142,10 +144,16 @@ class Machine:
             names=tuple(_word(name) for name in names),
             spared=tuple(_word(name) for name in spared),
             arguments=tuple(_word(argument) for argument in arguments),
+            assigned=self._inherited(state) if act is Act.RUN else (),
             by=by,
             span=self.span,
         )
         self.effects[effect] = None
+
+    def _inherited(self, state: State) -> tuple[str, ...]:
+        """Return the variables that the text has set and that a program gets."""
+        passed = state.exported | self.session.environment.keys() | {"PATH"}
+        return tuple(sorted(passed & (state.variables.keys() | state.arrays.keys())))
 
     def problem(self, reason: str) -> None:
         """Note that something here cannot be understood."""
@@ -167,10 +175,12 @@ class Machine:
         """Let what is found be no surer than this."""
         before = self.certainty
         self.certainty = weaker(before, certainty)
+        self.conditions += certainty is not Certainty.DEFINITE
         try:
             yield
         finally:
             self.certainty = before
+            self.conditions -= certainty is not Certainty.DEFINITE
 
     @contextmanager
     def nested(self) -> Iterator[bool]:

@@ -121,6 +121,7 @@ def _assigned(words: list[Value], state: State) -> list[Value]:
         if match is None:
             break
         state.assign(match[1], (values.merged((Text(first.text[match.end() :]), *rest[0][0][1:])),))
+        state.exported |= {match[1]}
         rest = rest[1:]
     return rest
 

@@ -78,7 +78,7 @@ SEARCHES = [
     ("find a -name b | xargs rm", ["delete a [b] r"]),
     ("find a -name b -print0 | xargs -0 -n 1 rm", ["delete a [b] r"]),
     ('find a -name b | while read -r c; do rm "$c"; done', ["delete a [b] r?"]),
-    ("for c in $(find a -name b); do rm $c; done", ["delete a [b] r"]),
+    ("for c in $(find a -name b); do rm $c; done", ["delete a [b] r?"]),
     ("find a -name b", []),
     ("find a -fprint b", ["overwrite b"]),
     ("ls | xargs rm", ["delete <*>"]),
