@@ -51,7 +51,7 @@ from perdure_pm.ops.runtime import Runtime, find_earlier_runtime, is_current, lo
 from perdure_pm.ops.runtime_build import build_runtime, find_built_runtime, find_usable_runtime
 from perdure_pm.ops.tool_uv import ensure_uv
 from perdure_pm.store import receipts
-from perdure_pm.store.home import check_home, resolve_home
+from perdure_pm.store.home import check_written, resolve_home
 from perdure_pm.store.layout import Layout, default_home
 from perdure_pm.store.policy import lazy_allowed
 
@@ -96,7 +96,7 @@ class Bootstrap:
         """Have the app installed and answering."""
         self._require_checkout()
         self._refuse_dry_run()
-        check_home(self.layout)
+        check_written(self.layout)
         installed = self._install_app()
         if installed.returncode != 0 and not is_current(self.layout):
             installed = self._install_app()  # an uninstall that it waited for took PM's runtime away under it
@@ -119,7 +119,7 @@ class Bootstrap:
         """Have what a payload carries run in the home, built from the payload's own wheels and without a network."""
         self._refuse_dry_run()
         payload = payloads.load_payload(Path(os.path.abspath(self.options.payload)))
-        check_home(self.layout)
+        check_written(self.layout)
         python = self.layout.home / str(payload.interpreter)
         if payload.interpreter is None or self.python is not None:
             asked = self.python and find_interpreter(self.layout, os.environ, self.python)
@@ -188,12 +188,12 @@ class Bootstrap:
 
     def pm(self) -> NoReturn:
         """Run PM's command line from this checkout's runtime, built first where it must be."""
-        check_home(self.layout)
+        check_written(self.layout)
         self._hand_over(self._ensure_runtime(), self.options.arguments)
 
     def runtime(self) -> int:
         """Have a runtime of these sources built and sealed beside the selected one; `self update` selects it."""
-        check_home(self.layout)
+        check_written(self.layout)
         with held(self.layout, "build of a runtime", wait=self.wait, on_wait=self._tell_wait):
             built = self._build_runtime()
         data = {"runtime": built.identity, "version": built.version, "python": built.record["inputs"]["python"]}
@@ -201,7 +201,7 @@ class Bootstrap:
 
     def rescue(self) -> NoReturn:
         """Have a runtime that runs for a launcher that cannot start PM's, then do what was asked."""
-        check_home(self.layout)
+        check_written(self.layout)
         arguments = list(self.options.arguments)
         words = tuple(arguments[place] for place in find_places(arguments))
         if words[:2] == ("self", "rollback") and (earlier := find_earlier_runtime(self.layout)) is not None:
@@ -293,7 +293,7 @@ class Bootstrap:
 
     def _test_pythons(self) -> dict[str, Path]:
         """Have the test environments, and return their interpreters by name."""
-        check_home(self.layout)
+        check_written(self.layout)
         checkout = self._require_checkout()
         with held(self.layout, "test", wait=self.wait, on_wait=self._tell_wait):
             uv = Uv(self._uv_path(), self.layout, self.network, os.environ)

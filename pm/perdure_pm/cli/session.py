@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure_pm.model.errors import ConsentDeclined, ConsentMissing
 from perdure_pm.model.settings import BOOLEAN, FOREIGN, SETTINGS, Value, resolve
-from perdure_pm.store.home import check_home, resolve_home
+from perdure_pm.store.home import check_written, resolve_home
 from perdure_pm.store.layout import Layout, default_home
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Session:
         Raises:
             HomeUnusable, HomeForeign: it cannot be.
         """
-        check_home(self.layout)
+        check_written(self.layout)
         return self.layout
 
     def request_settings(self) -> dict[str, Value]:

@@ -16,6 +16,7 @@ from perdure_pm.cli.progress import Progress
 from perdure_pm.cli.render import Answer
 from perdure_pm.cli.session import Session
 from perdure_pm.model.errors import OperationCancelled
+from perdure_pm.store.home import check_home
 
 
 @click.command(cls=Verb, kind="mutating")
@@ -27,7 +28,8 @@ def uninstall(session: Session, keep_state: bool, force: bool) -> Answer:
     from perdure_pm.ops.uninstall import find_removable
     from perdure_pm.ops.uninstall import uninstall as remove
 
-    layout = session.writable_layout()
+    layout = session.layout
+    check_home(layout)  # links may stand in it: what they lead to is not removed
     if find_removable(layout, keep_state=keep_state) and not session.dry_run:
         spared = "" if keep_state else ", the host's state and the configuration with it"
         session.require_consent(f"Everything that PM made in {layout.home} goes{spared}. Go on?")

@@ -34,7 +34,7 @@ from perdure_pm.store.generations import (
     load_current,
 )
 from perdure_pm.store.history import load_history
-from perdure_pm.store.home import check_home
+from perdure_pm.store.home import check_written
 from perdure_pm.store.inventory import Finding
 from perdure_pm.store.labels import load_labels
 from perdure_pm.store.layout import Layout
@@ -166,7 +166,7 @@ def _ask(question: Callable[[], Iterator[Problem]]) -> list[Problem]:
 
 def _examine_home(layout: Layout) -> Iterator[Problem]:
     try:
-        check_home(layout)
+        check_written(layout)
     except PerdureError as fault:
         yield Problem(code=fault.code, summary=fault.summary, hint=fault.hint or "choose another home with --home DIR")
 

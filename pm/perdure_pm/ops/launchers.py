@@ -20,8 +20,12 @@ from perdure_pm.adapters.interpreter import Interpreter, find_library
 from perdure_pm.model.errors import UsageFault
 from perdure_pm.store.home import LAUNCHER_MARK
 from perdure_pm.store.layout import Layout, relative_to_home
+from perdure_pm.store.reading import read_regular
 
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+MAX_BYTES = 1 << 16
+"""More than any launcher has."""
 
 
 def write_pm_launcher(filesystem: ports.Filesystem, layout: Layout, templates: Path | None = None) -> None:
@@ -51,7 +55,7 @@ def write_external_launchers(filesystem: ports.Filesystem, layout: Layout, names
 def is_taken(layout: Layout, name: str) -> bool:
     """Return whether a launcher of that name starts something else than what a generation has."""
     try:
-        text = _place(layout, name).read_bytes()
+        text = read_regular(_place(layout, name), MAX_BYTES)
     except OSError:
         return False
     return b"profiles" not in text
@@ -89,7 +93,7 @@ def write_library(filesystem: ports.Filesystem, layout: Layout, folder: Path, in
 def read_library(layout: Layout, folder: Path) -> Path | None:
     """Return what `write_library` wrote, or None where nothing was written."""
     try:
-        text = os.fsdecode((folder / "library").read_bytes()).removesuffix("\n")
+        text = os.fsdecode(read_regular(folder / "library", MAX_BYTES)).removesuffix("\n")
     except OSError:
         return None
     return layout.home / text if text else None
@@ -112,7 +116,7 @@ def find_launcher_faults(layout: Layout, commands: list[str], external: Collecti
         # What stands between is what config.yaml sets, which may be changing now.
         before, _, after = text.partition(f"@ENVIRONMENT@{_line_end()}")
         try:
-            found = path.read_bytes().decode("utf-8", "replace")
+            found = read_regular(path, MAX_BYTES).decode("utf-8", "replace")
         except FileNotFoundError:
             faults.append(f"the launcher {path} is missing")
             continue

@@ -65,7 +65,7 @@ def read_source(layout: Layout, source: Path) -> dict[str, Any]:
             "target": target_name(),
             "uv": parse_locked_tool(lock.read_text(encoding="utf-8"), "uv").version,
         }
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise IntegrityFault(
             f"{source} is not a checkout of Perdure, nor a seed: {error}",
             hint="run bootstrap.py from a complete checkout",

@@ -38,9 +38,12 @@ from perdure_pm.ops.wheel_file import read_metadata, require_for_here
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.reading import read_regular
 
 SCHEMA = 1
 RECORD = "plugin.json"
+MAX_RECORD = 16 << 20
+"""Bytes."""
 DIGITS = 12
 
 
@@ -216,7 +219,7 @@ def load_snapshot(layout: Layout, digest: str, source: Source) -> Snapshot | Non
     """Return the snapshot of that digest, or None where it is not there, not complete, or not what it was."""
     folder = layout.plugin(digest)
     try:
-        data = json.loads((folder / RECORD).read_bytes())
+        data = json.loads(read_regular(folder / RECORD, MAX_RECORD))
         if data["schema"] != SCHEMA or data["digest"] != digest or data["name"] != source.name:
             return None
         wheel = Wheel(folder / str(data["wheel"]["file"]), str(data["wheel"]["sha256"]))

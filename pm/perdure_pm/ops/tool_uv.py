@@ -22,8 +22,12 @@ from perdure_pm.model.network import Network
 from perdure_pm.ops.seed import seed_source
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.reading import read_regular
 
 SCHEMA = 1
+
+MAX_ORIGIN = 1 << 16
+"""Bytes of the note about where uv came from."""
 
 
 def ensure_uv(
@@ -72,7 +76,7 @@ def find_uv_problem(layout: Layout, *, thorough: bool = False) -> str:
     lock = seed_source(layout) / "pm" / "uv.lock"
     binary = layout.uv(parse_locked_tool(lock.read_text(encoding="utf-8"), "uv").version)
     try:
-        origin = json.loads(binary.with_name("origin.json").read_bytes())
+        origin = json.loads(read_regular(binary.with_name("origin.json"), MAX_ORIGIN))
         size, digest = origin.get("size"), str(origin["sha256"])
         if not os.access(binary, os.X_OK):
             return f"{binary} is not an executable file"

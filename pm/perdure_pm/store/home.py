@@ -60,6 +60,22 @@ def check_home(layout: Layout) -> None:
     _refuse_foreign_commands(layout)
 
 
+def check_written(layout: Layout) -> None:
+    """Do nothing where this user can change this home, and PM's first writes would not go through a link.
+
+    Raises:
+        HomeForeign, HomeUnusable: see `check_home`; or a link stands where PM makes a directory.
+    """
+    check_home(layout)
+    for folder in (layout.bin, layout.receipts, layout.unfinished, layout.cache, layout.scratch, layout.pm):
+        if os.path.islink(folder):
+            raise HomeUnusable(
+                f"{folder} is a link, and PM makes none there: nothing is written through it",
+                hint=f"remove the link {folder}, or put what it leads to in its place; then run the same command again",
+                context={"path": str(folder)},
+            )
+
+
 def is_launcher(path: Path) -> bool:
     """Return whether PM wrote the file at `path` as a launcher."""
     try:

@@ -125,7 +125,7 @@ def load_inventory(path: Path) -> Inventory:
             name: Entry(int(size), int(mtime), str(digest)) for name, (size, mtime, digest) in data["files"].items()
         }
         return Inventory(files, {str(name): str(target) for name, target in data["links"].items()})
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise IntegrityFault(f"{path} cannot be read: {error}", context={"path": str(path)}) from error
 
 
