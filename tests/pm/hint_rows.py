@@ -37,6 +37,7 @@ from tests.pm.hint_states import (
     nameless_source,
     newer_guest,
     noisy_host,
+    old_names,
     old_project,
     only_as_source,
     other_python,
@@ -376,6 +377,16 @@ ROWS = (
         site="ops/configured_packages.py: {fault.summary}; what config.yaml has under packages is not in line: "
         "perdure-pm install",
         state=said("install", line="not in line", before=package_in_the_way),
+    ),
+    Row(
+        site="ops/moved_names.py: {name} uses names that moved: {say_use(own[0])}{more} "
+        "(perdure-pm plugin info {name})",
+        state=said("plugin", "add", "{folder}/pager", line="uses names", before=old_names),
+    ),
+    Row(
+        site="cli/looking.py: and {len(moved) - SHOWN_USES} more: perdure-pm plugin info NAME",
+        state=said("status", line="2 more", before=after(old_names, ran("plugin", "add", "{folder}/pager"))),
+        words={"NAME": "pager"},
     ),
     Row(
         site="ops/doctor.py: put it back, or take the plugin out: perdure-pm plugin remove {source.name}",

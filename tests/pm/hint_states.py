@@ -31,7 +31,8 @@ from perdure_pm.store.inventory import hash_file
 from tests.pm.bench import Bench
 from tests.pm.fake_host import replace_uv
 from tests.pm.guest import extension, guest, init
-from tests.pm.plugin_sources import commit, write_files, write_manifest_plugin, write_plugin
+from tests.pm.integration.test_moved_names import TABLE
+from tests.pm.plugin_sources import commit, project, write_files, write_manifest_plugin, write_plugin
 from tests.pm.wheels import write_sdist, write_wheel
 
 State = Callable[[Bench, Path], str]
@@ -62,7 +63,7 @@ def said(*words: str, line: str, before: State | None = None) -> State:
     def state(bench: Bench, folder: Path) -> str:
         if before is not None:
             before(bench, folder)
-        ended = bench.pm(*words)
+        ended = bench.pm(*(word.format(folder=folder) for word in words))
         lines = [text for text in (ended.out + ended.err).splitlines() if line in text]
         assert lines, ended
         return real(bench, lines[0] if line else ended.out)
@@ -418,6 +419,16 @@ def edited_and_refused(bench: Bench, folder: Path) -> str:
 def edited_source_gone(bench: Bench, folder: Path) -> str:
     edited_in_place(bench, folder)
     shutil.rmtree(folder / "notify")
+    return ""
+
+
+def old_names(bench: Bench, folder: Path) -> str:
+    """Have a plugin at hand that uses old names of another one, more than are shown at once."""
+    notify = write_plugin(folder / "notify")
+    write_files(notify, {"src/notify/moved-names.toml": TABLE, "src/notify/api.py": "def send(): ...\n"})
+    bench.add(str(notify))
+    uses = "def page():\n" + "    from notify.old import send\n" * 7 + "    send()\n\nplugin = 'pager 1'\n"
+    write_files(folder / "pager", {"pyproject.toml": project("pager"), "src/pager/__init__.py": uses})
     return ""
 
 
