@@ -158,11 +158,14 @@ class PluginManager:
 
     def _load_one(self, source: PluginSource) -> tuple[str, ...] | None:
         module_name, _, attributes = source.entry.partition(":")
+        settings: Mapping[str, JsonValue] | None = {}
         try:
             settings = {} if source.builtin else self._settings.find(source)
         except SettingsUnfit as fault:
-            self._record(source.name, "settings", str(fault))
-            return None
+            if not self._settings.tried:
+                self._record(source.name, "settings", str(fault))
+                return None
+            settings = None
         try:
             plugin: object = importlib.import_module(module_name)
             for attribute in attributes.split("."):
@@ -172,6 +175,8 @@ class PluginManager:
         except BaseException as error:  # noqa: BLE001  # SystemExit at import is as much the plugin's fault as any other
             self._record_exception(source.name, "import", error)
             return None
+        if settings is None:
+            return ()  # it can be imported, which is all that can be tried without its settings
         try:
             hooks = self._register(source.name, plugin)
         except KeyboardInterrupt:

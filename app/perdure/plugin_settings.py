@@ -44,9 +44,16 @@ class SettingsUnfit(ValueError):
 class PluginSettings:
     """The settings of one profile."""
 
-    def __init__(self, path: Path | None) -> None:
-        """Know the file, which is read when the first plugin with settings comes; None for none."""
+    def __init__(self, path: Path | None, *, tried: bool = False) -> None:
+        """Know the file, which is read when the first plugin with settings comes; None for none.
+
+        Args:
+            path: the profile's app.yaml.
+            tried: whether this process only tries a generation that the profile does not run: what a person set is
+                judged by what runs, and keeps no other generation from being selected.
+        """
         self._path = path
+        self.tried = tried
         self._read: Mapping[str, object] | SettingsUnfit | None = None
 
     def find(self, source: PluginSource) -> Mapping[str, JsonValue]:
@@ -105,7 +112,12 @@ def find_settings(installation: Installation, environ: Mapping[str, str]) -> Plu
     profile = environ.get(PROFILE_VARIABLE) or "default"
     if installation.generation is None or not _PROFILE.fullmatch(profile):
         return PluginSettings(None)
-    return PluginSettings(installation.home / "profiles" / profile / "app.yaml")
+    folder = installation.home / "profiles" / profile
+    try:
+        selected = (folder / "current").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        selected = ""
+    return PluginSettings(folder / "app.yaml", tried=selected != installation.generation.name)
 
 
 def _find_faults(settings: object, schema: Mapping[str, JsonValue], place: str) -> list[str]:

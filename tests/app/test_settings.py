@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import Generation
+from tests.app.conftest import IDENTITY, Generation
 
 pytestmark = pytest.mark.proves("app-settings-validated")
 
@@ -39,6 +39,7 @@ def write(generation: Generation, text: str | None, schema: object = SCHEMA, sou
     generation.boot(plugin, manifests=manifests)
     path = generation.home / "profiles" / "default" / "app.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
+    (path.parent / "current").write_text(f"{IDENTITY}\n")
     if text is not None:
         path.write_text(text, encoding="utf-8")
     return path
@@ -91,6 +92,21 @@ def test_what_a_schema_requires_is_asked_for_also_where_nothing_is_set(generatio
     write(generation, None, {**SCHEMA, "required": ["token"]})
     (failure,) = json.loads(generation.run("plugins", "--json").stdout)["data"]["failures"]
     assert failure["summary"].endswith("plugins.perdure-notify: 'token' is a required property")
+
+
+@pytest.mark.parametrize(("text", "loaded"), [("plugins: {perdure-notify: {token: abc}}", True), (None, False)])
+def test_what_a_person_set_keeps_no_generation_from_being_selected(
+    generation: Generation, text: str | None, loaded: bool
+) -> None:
+    """PM tries a generation before the profile runs it: what can be tried is, and a missing token is no fault."""
+    path = write(generation, text, {**SCHEMA, "required": ["token"]})
+    (path.parent / "current").write_text("9-0123456789ab\n")
+    ended = generation.run("plugins", "--check", "--json")
+    assert ended.returncode == 0
+    assert bool(json.loads(ended.stdout)["data"]["plugins"][1]["tools"]) is loaded
+    write(generation, text, {**SCHEMA, "required": ["token"]}, source="raise SystemExit(1)\n")
+    (path.parent / "current").write_text("9-0123456789ab\n")
+    assert generation.run("plugins", "--check").returncode == 3
 
 
 def test_a_plugin_that_does_not_take_its_settings_is_left_out_and_the_others_work(

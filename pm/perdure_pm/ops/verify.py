@@ -139,7 +139,7 @@ def _require_staying(
     with _scratch(context, identity) as (scratch, user):
         ended = watch(
             [*program, *shlex.split(config.host_serve)],
-            environment=_plain(scratch, user),
+            environment=_plain(context, scratch, user),
             directory=user,
             seconds=seconds,
             on_wait=context.reporter.heartbeat,
@@ -170,8 +170,10 @@ def _scratch(context: Context, identity: str) -> Iterator[tuple[Path, Path]]:
             filesystem.remove_tree(scratch)
 
 
-def _plain(scratch: Path, user: Path) -> dict[str, str]:
-    return bare_environment({"HOME": str(user), "USERPROFILE": str(user), "TMPDIR": str(scratch)})
+def _plain(context: Context, scratch: Path, user: Path) -> dict[str, str]:
+    here = {"HOME": str(user), "USERPROFILE": str(user), "TMPDIR": str(scratch)}
+    # Our own app looks into the profile's settings, so that a plugin which needs some can be tried with them.
+    return bare_environment({**here, "PERDURE_PROFILE": context.profile})
 
 
 def _require_room(context: Context) -> None:
@@ -264,7 +266,7 @@ def _probe(
         }
         completed = run(
             [environment_python(environment), "-I", probe, json.dumps(request)],
-            environment=_plain(scratch, user),
+            environment=_plain(context, scratch, user),
             directory=user,
             # Each of the probe's own limits comes first, and says who it was.
             timeout=2 * HEALTH_SECONDS + import_seconds * (len(entries) + len(modules)),
