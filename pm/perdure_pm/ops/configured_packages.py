@@ -20,7 +20,6 @@ from perdure_pm.model.errors import ConfigInvalid, PerdureError, RegistrationInv
 from perdure_pm.model.registration import Registration, parse_registrations
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
-from perdure_pm.ops.packages import realise_packages, withdraw_packages
 from perdure_pm.store.config import load_file
 from perdure_pm.store.generations import current_generation
 from perdure_pm.store.pointer import read_plain
@@ -60,6 +59,8 @@ def prepare(context: Context, registrations: tuple[Registration, ...]) -> None:
         PerdureError: one could not be had as it is registered.
     """
     if registrations:
+        from perdure_pm.ops.packages import realise_packages  # most homes register none
+
         realise_packages(replace(context, packages=registrations), expose=False)
 
 
@@ -68,6 +69,8 @@ def follow(context: Context, registrations: tuple[Registration, ...], outcome: O
     before = _load_names(context)
     if not registrations and not before:
         return outcome
+    from perdure_pm.ops.packages import realise_packages, withdraw_packages
+
     data: list[dict[str, Any]] = []
     gone: list[str] = []
     notices: tuple[str, ...] = ()
