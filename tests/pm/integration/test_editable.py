@@ -13,7 +13,7 @@ from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.model.errors import ConfigInvalid, SourceUnusable, UsageFault
 from perdure_pm.ops.doctor import examine
 from perdure_pm.ops.editable_wheel import write_editable_wheel
-from perdure_pm.ops.editables import refuse_editables
+from perdure_pm.ops.wheelhouse import require_carriable
 from tests.pm.bench import Bench
 from tests.pm.plugin_sources import (
     project,
@@ -98,14 +98,12 @@ def test_it_is_marked_wherever_it_is_shown_and_carried_nowhere(bench: Bench, tmp
     assert "runs, from where it is edited" in bench.pm("plugin", "info", "notify").out
     listed = json.loads(bench.pm("plugin", "list", "--json").out)["data"]["states"]
     assert {state["name"]: state["editable"] for state in listed} == {"fakehost-clock": False, "notify": True}
-    with pytest.raises(
-        UsageFault, match=f"a payload cannot hold what runs from where it is edited: notify .{folder}."
-    ) as hit:
-        refuse_editables(bench.current, "a payload")
-    # What that says to do has it as it is now, and what is edited then does not run any more.
-    assert hit.value.hint == f"add it as it is now: perdure-pm plugin add 'notify @ file://{folder}'"
+    with pytest.raises(SourceUnusable, match="cannot be carried: notify runs from where it is edited"):
+        bench.call("stage", out=str(tmp_path / "payload"))
+    assert not (tmp_path / "payload").exists()
+    # Added as it is now, what is edited then does not run any more.
     bench.add(f"notify @ file://{folder}")
-    refuse_editables(bench.current, "a payload")
+    require_carriable([bench.current])
     edit(folder, "later")
     assert says(bench)["notify"] == "1"
     bench.call("rollback")
