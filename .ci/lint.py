@@ -49,6 +49,7 @@ def checks(app_python: Path, pm_python: Path, uv: Path, *, fix: bool) -> list[Ch
         Check("format", [*ruff, "format", *([] if fix else ["--check"]), "."], {}),
         Check("ruff", [*ruff, "check", *(["--fix"] if fix else []), "."], {}),
         Check("imports", [str(app_python.parent / f"lint-imports{'.exe' if os.name == 'nt' else ''}")], sources),
+        Check("moved names", [str(app_python), "-m", "perdure_compat", "lint", "--resolve"], sources),
         Check("types: app", [*mypy, ".mypy_cache/app", *_with_python(*APP_SOURCES, *APP_TESTS, *shared_tests)], {}),
         Check(
             "types: pm",

@@ -13,6 +13,7 @@ import ast
 import importlib
 import inspect
 import itertools
+import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -114,12 +115,13 @@ def commands(module: str, name: str, program: str) -> str:
 
 def api() -> str:
     """Return the table of what a plugin may import."""
-    module = importlib.import_module("perdure.api")
     rows = []
-    for name in module.__all__:
-        found = getattr(module, name)
-        own = inspect.getdoc(found) if inspect.isclass(found) else None
-        rows.append([f"`{name}`", own.splitlines()[0] if own else _sentence_about(module, name)])
+    for each in pkgutil.iter_modules(importlib.import_module("perdure.api").__path__, "perdure.api."):
+        module = importlib.import_module(each.name)
+        for name in module.__all__:
+            found = getattr(module, name)
+            own = inspect.getdoc(found) if inspect.isclass(found) else None
+            rows.append([f"`{each.name}.{name}`", own.splitlines()[0] if own else _sentence_about(module, name)])
     return _table(["name", "is"], rows)
 
 

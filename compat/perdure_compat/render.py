@@ -9,6 +9,7 @@ Keeps: compat-render.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -108,9 +109,18 @@ def facade_text(path: Path, entries: Sequence[Entry]) -> str:
     if gone:
         head = [f'"""{STUB}"""', "", "from perdure_compat import facade as _facade", ""]
         return "\n".join([*head, *lines, ""])
-    for_types = type_only_imports(entries)
-    region = [BEGIN, "from perdure_compat import facade as _facade  # noqa: E402", "", *lines, *for_types, END]
-    return f"{without_region(now or '').rstrip()}\n\n" + "\n".join(region) + "\n"
+    own = without_region(now or "").rstrip()
+    # A linter wants imports above all code, and a pragma only where it is needed.
+    late = "  # noqa: E402" if _has_code(own) else ""
+    head = [BEGIN, f"from perdure_compat import facade as _facade{late}", ""]
+    return f"{own}\n\n" + "\n".join([*head, *lines, *type_only_imports(entries, late), END]) + "\n"
+
+
+def _has_code(text: str) -> bool:
+    """Return whether a module has a statement that is neither its docstring nor an import."""
+    body = ast.parse(text).body
+    rest = body[1:] if body and isinstance(body[0], ast.Expr) else body
+    return any(not isinstance(statement, ast.Import | ast.ImportFrom) for statement in rest)
 
 
 def _table_row(name: str, values: tuple[str, ...]) -> str:

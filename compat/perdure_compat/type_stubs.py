@@ -43,17 +43,20 @@ def stub_for(entries: Sequence[Entry], tree: Tree) -> str:
     return "\n".join([f"# {STUB}", *sorted(wanted), *(f"\n{body}" for body in bodies), ""])
 
 
-def type_only_imports(entries: Sequence[Entry]) -> list[str]:
+def type_only_imports(entries: Sequence[Entry], pragma: str) -> list[str]:
     """Return the block of a live module's facade that only type checkers read: each name as it is at its new place.
 
     Nothing is struck through here: the signature of a function would be a second definition in the live module.
     """
-    lines = []
-    for entry in sorted(entries, key=lambda each: each.old_name):
-        target = None if entry.whole else _target(entry)
-        if target is not None:
-            lines.append(f"    {_plain(*target, entry.old_name)}  # noqa: E402, F401")
+    found = [(*target, entry.old_name) for entry in entries if not entry.whole and (target := _target(entry))]
+    lines = [f"    {_plain(*each)}{pragma}" for each in sorted(found, key=_import_order)]
     return ["", "TYPE_CHECKING = False", "if TYPE_CHECKING:", *lines] if lines else []
+
+
+def _import_order(target: tuple[str, str, str]) -> tuple[str, int, str]:
+    """Return what imports are sorted by, as import sorters do: module, then constants, classes and the rest."""
+    home, name, _ = target
+    return home, 0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2, name
 
 
 def _target(entry: Entry) -> tuple[str, str] | None:

@@ -92,7 +92,8 @@ def generation(tmp_path: Path) -> Generation:
 
 GREETER = """
 import sys
-from perdure.api import Tool, ToolCall, ToolFailed, ToolResult, hookimpl
+from perdure.api.hooks import hookimpl
+from perdure.api.tools import Tool, ToolCall, ToolFailed, ToolResult
 
 plugin = sys.modules[__name__]
 

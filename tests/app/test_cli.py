@@ -287,7 +287,8 @@ import atexit, os, subprocess, sys
 print("import")
 os.write(1, b"native import\\n")
 atexit.register(print, "exit")
-from perdure.api import Tool, ToolResult, hookimpl
+from perdure.api.hooks import hookimpl
+from perdure.api.tools import Tool, ToolResult
 plugin = sys.modules[__name__]
 def run(call):
     print("tool")

@@ -15,7 +15,7 @@ from tests.app.conftest import IDENTITY, Generation
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
 
-HEAD = "import os, sys\nfrom perdure.api import hookimpl\nplugin = sys.modules[__name__]\n"
+HEAD = "import os, sys\nfrom perdure.api.hooks import hookimpl\nplugin = sys.modules[__name__]\n"
 
 ENDS = {
     "exits at once": HEAD + "os._exit(3)\n",

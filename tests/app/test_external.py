@@ -19,7 +19,8 @@ pytestmark = [
 
 ASKS = """
 import pathlib, sys, time
-from perdure.api import Tool, ToolResult, hookimpl
+from perdure.api.hooks import hookimpl
+from perdure.api.tools import Tool, ToolResult
 plugin = sys.modules[__name__]
 
 def ask(call):

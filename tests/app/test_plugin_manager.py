@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from perdure.api import Finding, Host, Tool, ToolCall, ToolResult
+from perdure.api.findings import Finding
+from perdure.api.hooks import Host
+from perdure.api.tools import Tool, ToolCall, ToolResult
 from perdure.domain.boot import Boot
 from perdure.domain.plugin import PluginFailure, PluginSource, PluginState
 from perdure.plugin_manager import BUILTIN, PluginManager
@@ -16,7 +18,9 @@ HOST = Host(version="0.1.0", python="3.11.0", executable=Path("/python"), genera
 
 HEAD = """
 import sys
-from perdure.api import Finding, Host, Tool, ToolCall, ToolResult, hookimpl
+from perdure.api.findings import Finding
+from perdure.api.hooks import Host, hookimpl
+from perdure.api.tools import Tool, ToolCall, ToolResult
 
 plugin = sys.modules[__name__]
 
@@ -169,8 +173,8 @@ BROKEN: dict[str, tuple[str, str, str | None, str, int | None]] = {
         HEAD + "import pluggy\n@pluggy.HookimplMarker('perdure')(wrapper=True)\ndef tools():\n    yield\n",
         "register", "tools", "wrappers are not supported: a plugin does not stand between others", None,
     ),
-    "hook raises": (hook("raise KeyError('gone')"), "hook", "tools", "KeyError: 'gone'", 14),
-    "hook exits": (hook("sys.exit()"), "hook", "tools", "SystemExit", 14),
+    "hook raises": (hook("raise KeyError('gone')"), "hook", "tools", "KeyError: 'gone'", 16),
+    "hook exits": (hook("sys.exit()"), "hook", "tools", "SystemExit", 16),
     "hook returns text": (hook("return 'tools'"), "hook", "tools", "returned str, not a list of Tool", None),
     "hook returns a tool": (hook("return tool('a.b')"), "hook", "tools", "returned Tool, not a list of Tool", None),
     "hook is a generator": (hook("yield tool('a.b')"), "hook", "tools", "returned generator, not a list of Tool", None),
@@ -182,7 +186,7 @@ BROKEN: dict[str, tuple[str, str, str | None, str, int | None]] = {
     ),
     "tool of a bad name": (
         hook("return [tool('Bad')]"), "hook", "tools",
-        "ValueError: a tool's name is dotted, in lower case, and at most 64 characters long, not 'Bad'", 11,
+        "ValueError: a tool's name is dotted, in lower case, and at most 64 characters long, not 'Bad'", 13,
     ),
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.api import JsonValue, Tool, ToolCall, ToolFailed, ToolResult
+from perdure.api.tools import JsonValue, Tool, ToolCall, ToolFailed, ToolResult
 from perdure.domain.errors import ArgumentsInvalid, ToolBroken, UsageFault
 from perdure.domain.json_value import find_non_json
 from perdure.domain.tool import OfferedTool

@@ -33,6 +33,10 @@ def run(folder: Path, *arguments: str) -> str:
         env={**os.environ, "PYTHONPATH": str(folder)},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    # What is old says so, once for each name, and at the plugin's own line.
+    told = [line for line in done.stderr.splitlines() if "PerdureCompatWarning" in line]
+    assert len(told) == len(set(told))
+    assert all(line.startswith(f"{folder}/perdure_") for line in told)
     return done.stdout
 
 

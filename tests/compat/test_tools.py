@@ -29,8 +29,8 @@ def test_render_writes_facades_stubs_tables_and_a_page_and_then_has_nothing_to_d
         '        "old_price": ("restored", "shop._restored:old_price", "0.3", "0.5"),\n'
         '        "sku": ("removed", "", "0.3", "0.5", "every order has a number"),\n'
         "    },\n)\n\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n"
-        "    from shop.api.orders import LIMIT as LIMIT  # noqa: E402, F401\n"
-        "    from shop._restored import old_price as old_price  # noqa: E402, F401\n"
+        "    from shop._restored import old_price as old_price  # noqa: E402\n"
+        "    from shop.api.orders import LIMIT as LIMIT  # noqa: E402\n"
         "# perdure-compat: end\n"
     )
     assert (

@@ -71,7 +71,7 @@ from perdure.domain.host import Host
 from perdure.domain.plugin import PluginSource
 from perdure.crash_notes import CrashNotes
 from perdure.plugin_manager import PluginManager
-import dataclasses, perdure.api, perdure.builtin.runtime
+import dataclasses, perdure.builtin.runtime
 names = [f"plug_{number}" for number in range(int(sys.argv[2]))]
 listed = [PluginSource(name=n, distribution=n.replace("_", "-"), version="1", entry=f"{n}:plugin") for n in names]
 boot = Boot(generation="1-a", host="perdure", host_version="0", plugins=tuple(listed))
@@ -97,7 +97,7 @@ def test_loading_thirty_plugins_costs_their_imports(
     if python is None:
         pytest.skip("no environment with the app's own dependencies beside this one")
     for number in range(LOADED):
-        module = "import sys, dataclasses, json, typing\nfrom perdure.api import hookimpl\n"
+        module = "import sys, dataclasses, json, typing\nfrom perdure.api.hooks import hookimpl\n"
         module += "plugin = sys.modules[__name__]\n"
         module += "".join(
             f"@dataclasses.dataclass(frozen=True)\nclass C{at}:\n    a: int = 1\n    b: str = ''\n" for at in range(4)

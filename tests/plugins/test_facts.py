@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import perdure_facts
-from perdure.api import JsonValue, Tool, ToolFailed, ToolResult
+from perdure.api.tools import JsonValue, Tool, ToolFailed, ToolResult
 from perdure.domain.errors import ArgumentsInvalid
 from perdure.domain.tool import OfferedTool
 from perdure.tools.dispatch import run_tool
@@ -42,7 +42,8 @@ def test_the_plugin_offers_three_tools_that_only_read() -> None:
 @pytest.mark.proves("facts-quick-to-load")
 def test_loading_the_plugin_loads_no_library() -> None:
     program = (
-        "import sys, perdure.api\nbefore = set(sys.modules)\nimport perdure_facts\nperdure_facts.tools()\n"
+        "import sys, perdure.api.hooks, perdure.api.tools\nbefore = set(sys.modules)\n"
+        "import perdure_facts\nperdure_facts.tools()\n"
         "print(sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)

@@ -63,11 +63,11 @@ def require_sound(installation: Installation, known: set[str] | None = None) -> 
 @pytest.mark.proves("publication-inputs")
 def test_a_changed_source_of_the_same_version_is_built_and_selected(site: Installation) -> None:
     old = site.generation
-    edit(site, "app/perdure/api.py", "\nCHANGED = 'really'\n")
+    edit(site, "app/perdure/api/tools.py", "\nCHANGED = 'really'\n")
     answer = site.pm("install", "--json").succeeded()
     assert answer.json["data"]["generation"] == site.generation != old
     python = site.generation_path / "venv" / "bin" / "python"
-    assert site.run([python, "-I", "-c", "from perdure.api import CHANGED; print(CHANGED)"]).out == "really\n"
+    assert site.run([python, "-I", "-c", "from perdure.api.tools import CHANGED; print(CHANGED)"]).out == "really\n"
     edit(site, "plugins/facts/perdure_facts/__init__.py", "\nCHANGED = 'too'\n")
     site.pm("install").succeeded()
     python = site.generation_path / "venv" / "bin" / "python"
@@ -92,7 +92,7 @@ def test_what_gets_into_no_wheel_changes_nothing(site: Installation, figure: Cal
 
 @pytest.mark.proves("publication-inputs")
 def test_a_checkout_that_is_gone_leaves_the_release_in_the_store(site: Installation) -> None:
-    edit(site, "app/perdure/api.py", "\nOWN = 'release'\n")
+    edit(site, "app/perdure/api/tools.py", "\nOWN = 'release'\n")
     site.pm("install").succeeded()
     LocalFilesystem().remove_tree(site.checkout)
     before = live(site)
@@ -200,14 +200,14 @@ def test_an_install_that_is_killed_at_any_moment_leaves_the_old_or_the_new(
     """Cases 32, 33, 73 and 91."""
     seed = time.time_ns()
     dice = random.Random(seed)  # noqa: S311 - moments, not secrets
-    edit(site, "app/perdure/api.py", "\nFIRST = 0\n")
+    edit(site, "app/perdure/api/tools.py", "\nFIRST = 0\n")
     started = time.perf_counter()
     site.pm("install").succeeded()
     whole = time.perf_counter() - started
     ends = {"old": 0, "new": 0}
     for turn in range(turns):
         old = site.generation
-        edit(site, "app/perdure/api.py", f"\nTURN_{turn} = {turn}\n")
+        edit(site, "app/perdure/api/tools.py", f"\nTURN_{turn} = {turn}\n")
         kill_somewhere(site, dice.uniform(0.0, whole * 1.05), everything=IS_ROOT and turn % 2 == 0)
         with held(Layout(site.home), "test"):  # a worker whose caller died ends by itself
             new = site.generation
@@ -251,7 +251,7 @@ def test_a_candidate_without_a_record_is_never_selected(site: Installation) -> N
 
 @pytest.mark.proves("publication-concurrent")
 def test_two_installs_at_once_end_as_if_one_after_the_other(site: Installation) -> None:
-    edit(site, "app/perdure/api.py", "\nTWICE = 2\n")
+    edit(site, "app/perdure/api/tools.py", "\nTWICE = 2\n")
     command = [str(site.home / "bin" / "perdure-pm"), "install", "--json"]
     running = [
         subprocess.Popen(command, env=dict(site.environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -266,7 +266,7 @@ def test_two_installs_at_once_end_as_if_one_after_the_other(site: Installation) 
 
 @pytest.mark.proves("publication-concurrent")
 def test_who_does_not_want_to_wait_is_told_who_is_busy(site: Installation) -> None:
-    edit(site, "app/perdure/api.py", "\nBUSY = True\n")
+    edit(site, "app/perdure/api/tools.py", "\nBUSY = True\n")
     with held(Layout(site.home), "a long operation"):
         answer = site.pm("install", "--no-wait", "--json")
         assert (answer.code, answer.error["code"]) == (7, "busy")
@@ -332,7 +332,7 @@ def test_a_full_disk_keeps_the_old_generation_and_the_next_attempt_works(
     there.pm("install", "--checkout", there.checkout).succeeded()
     seen_there = replace(there, home=seen)
     old, generations = seen_there.generation, seen_there.generations
-    edit(there, "app/perdure/api.py", "\nBIGGER = True\n")
+    edit(there, "app/perdure/api/tools.py", "\nBIGGER = True\n")
 
     resize(there, 20 << 20)
     answer = there.pm("install", "--json")

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from perdure.api import Finding, Host, JsonValue, Tool, ToolCall, ToolResult, hookimpl
+from perdure.api.findings import Finding
+from perdure.api.hooks import Host, hookimpl
+from perdure.api.tools import JsonValue, Tool, ToolCall, ToolResult
 
 plugin = sys.modules[__name__]
 

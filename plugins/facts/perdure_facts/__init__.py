@@ -6,7 +6,8 @@ runs: `psutil` is not loaded before. Keeps: facts-read-only, facts-bounded.
 
 import sys
 
-from perdure.api import Tool, ToolCall, ToolResult, hookimpl
+from perdure.api.hooks import hookimpl
+from perdure.api.tools import Tool, ToolCall, ToolResult
 
 __version__ = "0.1.0"
 

@@ -7,7 +7,7 @@ import os
 
 import psutil
 
-from perdure.api import JsonValue, ToolCall, ToolFailed, ToolResult
+from perdure.api.tools import JsonValue, ToolCall, ToolFailed, ToolResult
 from perdure_facts.wording import size, table
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import psutil
 
-from perdure.api import JsonValue, ToolCall, ToolResult
+from perdure.api.tools import JsonValue, ToolCall, ToolResult
 from perdure_facts.wording import size
 
 

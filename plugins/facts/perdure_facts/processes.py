@@ -9,7 +9,7 @@ import time
 
 import psutil
 
-from perdure.api import JsonValue, ToolCall, ToolResult
+from perdure.api.tools import JsonValue, ToolCall, ToolResult
 from perdure_facts.wording import size, table
 
 # What a Unix kernel keeps of a process's name. psutil completes longer names from the command line, which a process

@@ -74,7 +74,7 @@ TARGETS: Mapping[str, tuple[str, str, str, str]] = {
 SLOW_SECONDS = 0.25
 """An import that takes longer than this is named: every start of the host pays it."""
 SHOWN_CHAIN = 400
-API = {"perdure": "perdure.api"}
+API = {"perdure": ("perdure.api.findings", "perdure.api.hooks", "perdure.api.tools")}
 """What a host's plugins import of it: loaded before the time is taken, for the host pays it once for all of them."""
 IMPORT_SECONDS = 60.0
 
@@ -419,7 +419,7 @@ def _take_time(context: Context, wanted: Wanted, identity: str, check: _Check) -
     modules = modules or find_modules(path / "venv", name)
     commands = read_commands(path / "venv", wanted.release.name).values()
     hosts = sorted({value.partition(":")[0] for value in commands})
-    hosts += [API[wanted.release.name]] if wanted.release.name in API else []
+    hosts += API.get(wanted.release.name, ())
     completed = run(
         [environment_python(path / "venv"), "-I", "-c", _TIMED, json.dumps([hosts, modules])],
         environment=bare_environment(),

@@ -1,0 +1,125 @@
+"""The layer of our own plugin API: it is linted in CI, every entry answers, and one command takes it away."""
+
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from perdure_compat.manifest import has_reached, load_manifest
+
+ROOT = Path(__file__).parent.parent.parent
+MANIFEST = ROOT / "compat" / "manifest.toml"
+PLACES = ("app", "compat", "plugins/facts")
+
+
+def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run Python on the sources in a folder, whichever of them this environment sees."""
+    program = f"import sys, runpy; sys.path[:0] = {[str(folder / place) for place in PLACES]}; "
+    if arguments[0] == "-m":
+        program += f"sys.argv = {list(arguments[1:])!r}; runpy.run_module({arguments[1]!r}, run_name='__main__')"
+    else:
+        program += arguments[0]
+    return subprocess.run(
+        [sys.executable, "-Wdefault", "-c", program],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """Return a copy of what the layer is in and of what is linted for it."""
+    for name in ("app", "compat", "docs", "plugins", "pm", "tests"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
+    for name in ("README.md", "pyproject.toml", "ARCHITECTURE.md", "CHANGELOG.md"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+@pytest.mark.proves("compat-own-lint")
+def test_ci_lints_the_trees_use_of_moved_names() -> None:
+    lint = runpy.run_path(str(ROOT / ".ci" / "lint.py"))
+    checks = lint["checks"](Path("app-python"), Path("pm-python"), Path("uv"), fix=False)
+    commands = {check.name: check.command for check in checks}
+    assert commands["moved names"] == ["app-python", "-m", "perdure_compat", "lint", "--resolve"]
+    assert re.search(r"^step \"lint\" python3 pm/bootstrap.py lint$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+
+
+@pytest.mark.proves("compat-own-lint")
+def test_the_lint_finds_a_use_in_a_copy_of_the_tree_and_nothing_in_the_tree(copy: Path) -> None:
+    done = run(copy, "-m", "perdure_compat", "lint", "--resolve")
+    assert (done.returncode, done.stdout) == (0, "")
+    use = copy / "plugins" / "facts" / "perdure_facts" / "more.py"
+    use.write_text("from perdure.api import Tool\n")
+    done = run(copy, "-m", "perdure_compat", "lint")
+    assert (done.returncode, done.stdout) == (
+        1,
+        "plugins/facts/perdure_facts/more.py:1: uses perdure.api.Tool, which is now perdure.api.tools.Tool\n",
+    )
+
+
+def test_no_entry_outlives_its_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    late = [entry.old for entry in load_manifest(MANIFEST).entries if has_reached(version, entry.removed_in)]
+    assert late == []
+
+
+@pytest.mark.proves("compat-own-lint")
+def test_our_commands_start_with_the_warning_as_an_error() -> None:
+    program = (
+        "import warnings; from perdure_compat import PerdureCompatWarning; "
+        "warnings.simplefilter('error', PerdureCompatWarning); "
+        "import sys; sys.argv = ['perdure', '--version']; from perdure.cli import main; main()"
+    )
+    done = run(ROOT, program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("perdure ")
+
+
+@pytest.mark.proves("compat-own-removal")
+def test_the_layer_is_taken_away_by_one_command_and_the_rest_imports(copy: Path) -> None:
+    last = load_manifest(MANIFEST).entries[-1].removed_in
+    done = run(copy, "-m", "perdure_compat", "remove", "--up-to", last)
+    assert done.returncode == 0, done.stderr
+    assert run(copy, "-m", "perdure_compat", "lint", "--current", last).stdout == ""
+    assert "perdure_compat" not in (copy / "app/perdure/api/__init__.py").read_text()
+    imported = run(
+        copy,
+        "import importlib, pkgutil, perdure, perdure_facts\n"
+        "for package in (perdure, perdure_facts):\n"
+        "    for each in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "        each.name.endswith('__main__') or importlib.import_module(each.name)\n",
+    )
+    assert (imported.returncode, imported.stderr) == (0, "")
+    # What a plugin of the past sees then, and what helps it.
+    seen = run(copy, "from perdure.api import Tool")
+    assert re.search(r"ImportError: cannot import name 'Tool' from 'perdure\.api' \(", seen.stderr)
+    plugin = copy / "plugin.py"
+    plugin.write_text("from perdure.api import Tool, hookimpl\n")
+    archive = ["--manifest", "compat/manifest-archive.toml"]
+    scanned = run(copy, "-m", "perdure_compat", "scan", "plugin.py", *archive, "--host-version", last)
+    assert (scanned.returncode, f"gone since {last}" in scanned.stdout) == (3, True)
+    assert run(copy, "-m", "perdure_compat", "migrate", "plugin.py", "--write", *archive).returncode == 0
+    assert plugin.read_text() == "from perdure.api.tools import Tool\nfrom perdure.api.hooks import hookimpl\n"
+
+
+@pytest.mark.slow
+@pytest.mark.proves("compat-own-removal")
+def test_the_suite_passes_without_the_layer(copy: Path) -> None:
+    assert run(copy, "-m", "perdure_compat", "remove", "--up-to", "99").returncode == 0
+    suites = [
+        "tests/app/test_surface.py",
+        "tests/app/test_plugin_manager.py",
+        "tests/app/test_tools.py",
+        "tests/plugins",
+    ]
+    done = run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", *suites)
+    assert done.returncode == 0, done.stdout[-4000:]
