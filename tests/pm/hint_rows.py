@@ -21,7 +21,6 @@ from tests.pm.hint_states import (
     crashed,
     diagnosed,
     edited,
-    edited_and_refused,
     edited_source_gone,
     failing_host,
     feathered,
@@ -391,11 +390,6 @@ ROWS = (
     Row(
         site="ops/doctor.py: put it back, or take the plugin out: perdure-pm plugin remove {source.name}",
         state=diagnosed("editable-gone", edited_source_gone),
-    ),
-    Row(
-        site="ops/editables.py: add it as it is now: perdure-pm plugin add "
-        "'{found[0].entry.removesuffix('#' + EDITABLE)}'",
-        state=edited_and_refused,
     ),
     Row(
         site="ops/packages.py: \"{layout.bin / 'perdure-pm'}\" config set install.lazy true",

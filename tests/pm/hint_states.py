@@ -25,7 +25,6 @@ from perdure_pm.model.errors import PerdureError
 from perdure_pm.model.lock_view import parse_locked_tool
 from perdure_pm.model.registration import parse_registrations
 from perdure_pm.model.requirement import parse_source
-from perdure_pm.ops.editables import refuse_editables
 from perdure_pm.ops.packages import install_packages
 from perdure_pm.store.inventory import hash_file
 from tests.pm.bench import Bench
@@ -407,13 +406,6 @@ def nameless_source(bench: Bench, folder: Path) -> str:
 def edited_in_place(bench: Bench, folder: Path) -> str:
     bench.add(str(write_plugin(folder / "notify")), editable=True)
     return ""
-
-
-def edited_and_refused(bench: Bench, folder: Path) -> str:
-    edited_in_place(bench, folder)
-    with pytest.raises(PerdureError) as caught:
-        refuse_editables(bench.current, "a wheelhouse")
-    return str(caught.value.hint).replace("perdure-pm", f"{bench.layout.bin}/perdure-pm")
 
 
 def edited_source_gone(bench: Bench, folder: Path) -> str:
