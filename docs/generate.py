@@ -15,6 +15,7 @@ import inspect
 import itertools
 import pkgutil
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -56,6 +57,12 @@ def app_blocks() -> list[Block]:
         Block("plugin-api.md", "app-api", api),
         Block("plugin-api.md", "app-hooks", hooks),
         Block("command-line.md", "app-commands", lambda: commands("perdure.cli.commands", "perdure", APP_COMMAND)),
+        Block("guard.md", "app-guard-floor", lambda: guard_reasons("FLOOR_REASONS")),
+        Block("guard.md", "app-guard-reasons", lambda: guard_reasons("OTHER_REASONS")),
+        Block("guard.md", "app-guard-rules", guard_rules),
+        Block("guard.md", "app-guard-places", guard_places),
+        Block("guard.md", "app-guard-safe", guard_safe),
+        Block("guard.md", "app-guard-home", guard_home),
     ]
 
 
@@ -138,6 +145,56 @@ def hooks() -> str:
                 f"### {name}\n\n```python\ndef {name}{signature}\n```\n\n{_prose(inspect.getdoc(function) or '')}"
             )
     return "\n\n".join(sections)
+
+
+def guard_reasons(table: str) -> str:
+    """Return the table of one kind of reasons that the guard gives."""
+    found: dict[str, str] = getattr(importlib.import_module("perdure.domain.verdict"), table)
+    return _table(["code", "means"], ([f"`{code}`", meaning] for code, meaning in found.items()))
+
+
+def guard_rules() -> str:
+    """Return the table of what speaks for a risk, by program."""
+    rows = []
+    for rule in _risks()["rule"]:
+        when = [f"`{word}`" for word in (*rule.get("words", ()), *rule.get("options", ()))]
+        programs = ", ".join(f"`{name}`" for name in rule["programs"])
+        rows.append([f"`{rule['code']}`", rule["risk"], programs, " ".join(when).replace("|", "\\|"), rule["text"]])
+    return _table(["code", "risk", "programs", "only with", "because it"], rows)
+
+
+def guard_places() -> str:
+    """Return the table of what a write to a path means."""
+    rows = ([f"`{place['code']}`", place["risk"], f"`{place['path']}`", place["text"]] for place in _risks()["place"])
+    return _table(["code", "risk", "path", "is"], rows)
+
+
+def guard_safe() -> str:
+    """Return what is known of the programs that change nothing."""
+    safe = _risks()["safe"]
+    rows = []
+    for name, entry in sorted(safe["with"].items()):
+        said = [f"{key} {', '.join(f'`{item}`' for item in entry[key])}" for key in ("words", "needs") if key in entry]
+        said += [f"at most {entry['operands']} operands"] if "operands" in entry else []
+        said += [f"the first operand is like `{entry['only']}`"] if "only" in entry else []
+        unless = ", ".join(f"`{item}`" for item in entry.get("unless", ()))
+        rows.append([f"`{name}`", "; ".join(said).replace("|", "\\|"), unless.replace("|", "\\|")])
+    listed = ", ".join(f"`{name}`" for name in safe["programs"])
+    return f"Whatever they are given: {listed}.\n\n" + _table(["program", "only with", "not with"], rows)
+
+
+def guard_home() -> str:
+    """Return the table of what of a home is protected."""
+    rows = []
+    for entry in importlib.import_module("perdure.guard.roots").HOME:
+        state = ("not to be read either" if entry.secret else "protected") if entry.protected else "free"
+        rows.append([f"`{entry.pattern}`", state, entry.why])
+    return _table(["in the home", "is", "because"], rows)
+
+
+def _risks() -> dict[str, Any]:
+    folder = Path(inspect.getfile(importlib.import_module("perdure.guard"))).parent
+    return tomllib.loads((folder / "risks.toml").read_text(encoding="utf-8"))
 
 
 def _sentence_about(module: ModuleType, name: str) -> str:

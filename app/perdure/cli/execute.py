@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 
-from perdure.cli.guard import make_guard, own_folders
+from perdure.cli.guard import directory_of, make_guard, own_folders
 from perdure.cli.options import ExecuteOptions
 from perdure.cli.output import Answer
 from perdure.cli.session import Session
@@ -75,7 +75,7 @@ def _request(session: Session, options: ExecuteOptions) -> Request:
         command=command,
         script=text,
         shell=options["shell"],
-        cwd=os.path.abspath(options["cwd"] or os.getcwd()),
+        cwd=directory_of(session, options["cwd"]),
         seconds=options["seconds"] or SECONDS,
         most_output=options["most_output"] or MOST_OUTPUT,
     )

@@ -18,7 +18,7 @@ import perdure
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.effect import Effect, Hole
-from perdure.domain.errors import EXIT_DONE, EXIT_FOUND, EXIT_USAGE, CorpusInvalid
+from perdure.domain.errors import EXIT_DONE, EXIT_FOUND, EXIT_USAGE, CorpusInvalid, UsageFault, VerdictUsageFault
 from perdure.domain.json_value import JsonValue
 from perdure.domain.verdict import Ruling, Verdict
 from perdure.guard.corpus import Tally, check, read_corpus, shown_ruling
@@ -68,11 +68,25 @@ def homes() -> list[str]:
     return list(dict.fromkeys([home, os.path.realpath(home)]))
 
 
+def directory_of(session: Session, cwd: str | None) -> str:
+    """Return the directory that is meant, absolute: the current one where none is named.
+
+    Raises:
+        UsageFault: none is named, and the current one is gone.
+    """
+    try:
+        return os.path.abspath(cwd or os.getcwd())
+    except OSError as error:
+        # The exit code of `explain` is a verdict; that of a usage error must be none.
+        kind = VerdictUsageFault if session.command == "guard explain" else UsageFault
+        raise kind("the current directory is gone: name one with --cwd") from error
+
+
 def place_for(session: Session, cwd: str | None) -> Place:
     """Return the shell that `perdure exec` would start there."""
     environment = scrub(session.environ, own_folders(session.installation), run="")
     return Place(
-        cwd=os.path.abspath(cwd or os.getcwd()),
+        cwd=directory_of(session, cwd),
         home=environment.get("HOME", os.path.expanduser("~")),
         environment=environment,
         complete=True,

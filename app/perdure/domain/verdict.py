@@ -80,6 +80,36 @@ class Meeting:
         }
 
 
+FLOOR_REASONS = {
+    "catastrophic-wipe": "refused: the system, a directory of it, or a whole home would be deleted or moved away",
+    "catastrophic-device": "refused: a raw device would be written to",
+    "catastrophic-filesystem": "refused: a file system would be made on a device, or a device's contents wiped",
+    "catastrophic-shutdown": "refused: the machine would be shut down or restarted",
+    "catastrophic-kill": "refused: every process would be ended",
+    "catastrophic-fork": "refused: a function starts itself again without end",
+    "own-feet": "refused: something protected would be harmed",
+    "own-policy": "refused: the command answers for the person, or changes what guards it",
+    "lets-somebody-in": "refused: a file that decides who may log in or become root would be written",
+    "own-feet-perhaps": "asked: something protected may be harmed",
+    "unknown-operand": "asked: everything below something would be deleted, and what that is cannot be told",
+    "unknown-program-perhaps": "asked: a program that cannot be told is given something protected",
+    "not-analysable": "asked: no reader understands the text, or reading it takes too long",
+}
+"""Every code of a reason that the floor gives, with what it says."""
+
+OTHER_REASONS = {
+    "recursive-delete": "a directory with everything below it would be deleted",
+    "delete": "a file would be deleted",
+    "empties": "a file would be emptied",
+    "permissions": "permissions would be changed",
+    "writes-elsewhere": "what would be written is outside the directory that the command works in, or not known",
+    "system": "what is mounted would be changed",
+    "steered": "the command line sets a variable with which a program may do something else",
+    "unknown-program": "the program, or what it does with these arguments, is not known",
+}
+"""The codes that classification gives of itself; the others stand in its table of programs and places."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
     """One thing that speaks for a ruling."""

@@ -240,7 +240,7 @@ def _unknown_program(effect: Effect, protected: Protected) -> Iterator[Reason]:
             continue
         for match in protected.matches(effect, word, whole=True):
             yield Reason(
-                code="unknown-program",
+                code="unknown-program-perhaps",
                 text=f"what {program} is cannot be told, and it is given {match.operand} ({match.root.why})",
                 span=effect.span,
             )

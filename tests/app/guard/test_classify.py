@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import tomllib
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
 from perdure.domain.effect import Act, Effect, Hole
-from perdure.domain.verdict import Risk, Ruling
+from perdure.domain.verdict import FLOOR_REASONS, OTHER_REASONS, Risk, Ruling
+from perdure.guard import classify as classification
 from perdure.guard.classify import classify
 from tests.app.guard.layouts import HOLE, HOME, effect, run, word
 
@@ -96,6 +100,18 @@ def test_what_changes_nothing_that_matters_is_allowed(made: Effect) -> None:
 def test_what_may_change_something_is_asked_about_with_its_reason(made: Effect, risk: Risk, code: str) -> None:
     found = classify([made], [HOME])
     assert (found.ruling, found.risk, found.reasons[0].code) == (Ruling.ASK, risk, code)
+
+
+@pytest.mark.proves("guard-reasons-documented")
+def test_every_reason_that_the_code_gives_is_in_the_table(checkout: Path) -> None:
+    written = set()
+    for path in (checkout / "app" / "perdure" / "guard").glob("*.py"):
+        written |= set(re.findall(r'\bcode="([a-z-]+)"', path.read_text(encoding="utf-8")))
+        written |= {f"catastrophic-{name}" for name in re.findall(r'return "(\w+)" if', path.read_text())} & set(
+            FLOOR_REASONS
+        )
+    written |= set(re.findall(r'"((?:recursive-)?delete)"', inspect.getsource(classification)))
+    assert written - {"safe"} == FLOOR_REASONS.keys() | OTHER_REASONS.keys()
 
 
 def test_the_highest_risk_of_a_line_stands_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,23 @@ def test_explain_without_a_command_is_a_usage_error_of_its_own_code(generation: 
     assert (done.returncode, error["code"]) == (1, "verdict-usage")
     assert error["hint"].endswith("guard explain --help")
     assert generation.run("guard", "nope").returncode == 2
+
+
+@pytest.mark.proves("app-exit-codes")
+def test_a_current_directory_that_is_gone_is_a_usage_error(generation: Generation, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    for words, code in ((["exec", "--", "ls"], 2), (["guard", "explain", "--", "ls"], 1)):
+        gone.mkdir()
+        line = 'cd "$1"; rmdir "$1"; shift; exec "$@"'
+        done = subprocess.run(
+            ["sh", "-c", line, "sh", str(gone), str(generation.python), "-I", "-m", "perdure", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert (done.returncode, done.stdout) == (code, "")
+        assert done.stderr.endswith("error: the current directory is gone: name one with --cwd\n")
 
 
 def test_words_get_their_quoting_back_and_one_word_is_a_text(generation: Generation) -> None:
