@@ -151,9 +151,10 @@ class Machine:
         self.effects[effect] = None
 
     def _inherited(self, state: State) -> tuple[str, ...]:
-        """Return the variables that the text has set and that a program gets."""
+        """Return the variables that the text has set and that a program gets; one that was unset is none."""
         passed = state.exported | self.session.environment.keys() | {"PATH"}
-        return tuple(sorted(passed & (state.variables.keys() | state.arrays.keys())))
+        assigned = {name for name, value in state.variables.items() if value is not None}
+        return tuple(sorted(passed & (assigned | state.arrays.keys())))
 
     def problem(self, reason: str) -> None:
         """Note that something here cannot be understood."""

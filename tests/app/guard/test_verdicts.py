@@ -119,7 +119,14 @@ def test_a_program_that_is_told_to_be_another_one_is_asked_about(line: str) -> N
 @pytest.mark.proves("guard-safe-by-options")
 @pytest.mark.parametrize(
     "line",
-    ["LC_ALL=C sort f", "X=1; ls", "cat f | head -5", "cd src && grep -rn foo . | sort | uniq -c", "sed -i s/a/b/ f"],
+    [
+        "LC_ALL=C sort f",
+        "env -i ls",
+        "X=1; ls",
+        "cat f | head -5",
+        "cd src && grep -rn foo . | sort | uniq -c",
+        "sed -i s/a/b/ f",
+    ],
 )
 def test_what_agents_do_all_day_is_allowed(line: str) -> None:
     assert judged(line).ruling is Ruling.ALLOW
