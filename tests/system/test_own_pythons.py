@@ -105,7 +105,7 @@ def test_the_host_moves_to_a_python_once_and_that_stays_as_long_as_anything_need
     ("asked", "code", "says"),
     [
         (("install", "3.99"), "interpreter-missing", "3.99"),
-        (("install", "3.9"), "interpreter-missing", "3.9 is too old"),
+        (("install", "3.9"), "interpreter-missing", "Python 3.9 was asked for"),
         (("install", "python3"), "usage", "python3"),
         (("install", "./gone.tar.gz"), "usage", "gone.tar.gz"),
         (("install", "EMPTY"), "usage", "no Python"),

@@ -18,6 +18,7 @@ from perdure_pm.adapters.filesystem import is_temporary
 from perdure_pm.adapters.leases import find_users, is_leased
 from perdure_pm.adapters.occupants import find_occupants
 from perdure_pm.model.errors import IntegrityFault, PerdureError
+from perdure_pm.model.lock_view import parse_locked_tool
 from perdure_pm.model.retention import NEWEST, YOUNG, Candidate, decide_kept
 from perdure_pm.ops.arguments import read_number
 from perdure_pm.ops.cache import prune_cache, require_plain_cache
@@ -300,6 +301,10 @@ def _collect_sources(context: Context, left: list[str]) -> None:
     runtimes = list_runtimes(layout)
     seeds |= {str(runtime.record["seed"]) for runtime in runtimes}
     versions = {runtime.uv_version for runtime in runtimes}
+    for name in seeds:
+        with contextlib.suppress(OSError, ValueError, PerdureError):
+            lock = (layout.seed(name) / "pm" / "uv.lock").read_text(encoding="utf-8")
+            versions.add(parse_locked_tool(lock, "uv").version)
     now = context.clock().timestamp()
     going = [path for path in _members(layout, layout.seeds) if path.is_dir() and path.name not in seeds]
     tools = layout.uv("x").parent.parent

@@ -29,7 +29,16 @@ from perdure_pm.ops.build import bare_environment
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import make_uv
-from perdure_pm.ops.interpreters import bring_in, find_own, is_unfinished, is_version, list_own, own_folder, version_key
+from perdure_pm.ops.interpreters import (
+    bring_in,
+    find_own,
+    is_unfinished,
+    is_version,
+    list_own,
+    own_folder,
+    require_new_enough,
+    version_key,
+)
 from perdure_pm.ops.lazy import require_asked
 from perdure_pm.ops.runtime import list_runtimes, load_runtime
 from perdure_pm.store.generations import list_generations
@@ -99,7 +108,7 @@ def install_interpreter(context: Context, arguments: Mapping[str, Any]) -> Outco
     archive = None if is_version(request) else _require_archive(request)
     with exclusive(context, "python install"):
         if archive is None:
-            _require_new_enough(request, request)
+            _require_new_enough(request, f"Python {request} was asked for")
             if (found := find_own(layout, request)) is not None:
                 return Outcome(status="noop", data=_show(layout, found))
         if context.dry_run:
@@ -226,11 +235,10 @@ def _answers(interpreter: Interpreter, request: str) -> bool:
 
 
 def _require_new_enough(version: str, what: str) -> None:
-    if version_key(version)[:2] < MINIMUM:
-        raise InterpreterMissing(
-            f"{what} is too old: PM and what it hosts need Python {MINIMUM[0]}.{MINIMUM[1]} or newer",
-            hint="perdure-pm python list --available",
-        )
+    try:
+        require_new_enough(version, what)
+    except InterpreterMissing as fault:
+        raise InterpreterMissing(fault.summary, hint="perdure-pm python list --available") from fault
 
 
 def _require_archive(request: str) -> Path:
@@ -274,7 +282,7 @@ def _offer_archive(context: Context, uv: Uv, archive: Path) -> tuple[str, Uv]:
         context.filesystem.remove_tree(scratch)
     if found.implementation != "CPython":
         raise UsageFault(f"{archive} holds {found.implementation}, and PM builds on CPython", hint="name a CPython")
-    _require_new_enough(found.version, f"the Python {found.version} in {archive}")
+    _require_new_enough(found.version, f"{archive} holds Python {found.version}")
     listing = context.layout.scratch / f"downloads-{os.urandom(6).hex()}.json"
     listing.write_text(json.dumps(_describe(archive, found.version)), encoding="utf-8")
     return found.version, uv.with_network(replace(uv.network, python_downloads=str(listing), offline=False))

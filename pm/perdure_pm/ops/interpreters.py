@@ -50,16 +50,13 @@ def find_interpreter(layout: Layout, environ: Mapping[str, str], wanted: str | N
     """
     if wanted is not None:
         if is_version(wanted):
+            require_new_enough(wanted, f"Python {wanted}")
             return find_own(layout, wanted)
         path = wanted if os.path.dirname(wanted) else shutil.which(wanted, path=environ.get("PATH"))
         if path is None:
             raise InterpreterMissing(f"there is no {wanted} on the PATH", hint="name another with --python PATH")
         found = ask_interpreter(Path(os.path.abspath(path)), bare_environment())
-        if found.release < MINIMUM:
-            raise InterpreterMissing(
-                f"{wanted} is Python {found.version}; PM and the app need {MINIMUM[0]}.{MINIMUM[1]} or newer",
-                hint="name a newer one with --python PATH, or leave it out and one is brought in",
-            )
+        require_new_enough(found.version, f"{wanted} is Python {found.version}")
         return found
     present = load_runtime(layout)
     if present is not None and is_still(present.record["inputs"]["python"]):
@@ -113,6 +110,19 @@ def bring_in(
     # Last of all, so that an interpreter which can be written is known to be one whose installation was cut off.
     filesystem.make_read_only(own_folder(layout, found.path))
     return found
+
+
+def require_new_enough(version: str, what: str) -> None:
+    """Return when a version is one that PM and what it hosts run on.
+
+    Raises:
+        InterpreterMissing: it is too old; `what` says in words what is.
+    """
+    if version_key(version)[:2] < MINIMUM:
+        raise InterpreterMissing(
+            f"{what}; PM and the app need {MINIMUM[0]}.{MINIMUM[1]} or newer",
+            hint="name a newer one with --python PATH, or leave it out and one is brought in",
+        )
 
 
 def is_version(request: str) -> bool:

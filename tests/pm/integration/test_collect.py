@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.model.errors import IntegrityFault
 from perdure_pm.ops.collect import plan_collection
+from perdure_pm.ops.seed import seed_source
 from perdure_pm.store.generations import list_generations, next_number
 from perdure_pm.store.history import Selection, append_selection
 from perdure_pm.store.labels import Labels, save_labels
@@ -380,3 +381,22 @@ def test_by_command_the_reasons_are_shown_and_the_receipt_says_what_went(bench: 
     assert f"removed {first}" in ended.out
     assert "current" in ended.out
     assert bench.receipts("collect")[-1].data["removed"] == [first]
+
+
+@pytest.mark.proves("collect-keeps-what-rebuilds-pm")
+def test_of_pms_old_versions_goes_what_no_runtime_was_built_from(bench: Bench) -> None:
+    """What is young stays: an update may be on its way to select it."""
+    layout = bench.layout
+    (uv,) = layout.uv("x").parent.parent.iterdir()
+    kept = [seed_source(layout), uv]
+    old = [layout.seed("ffffffffffff"), uv.with_name("0.0.1"), layout.incoming / "left"]
+    for folder in old:
+        (folder / "pm").mkdir(parents=True)
+        (folder / "pm" / "bootstrap.py").touch()
+    bench.call("collect")
+    assert all(path.is_dir() for path in (*kept, *old))
+    bench.pass_time(days=3)
+    bench.call("collect")
+    assert [path.exists() for path in kept] == [True, True]
+    assert [path.exists() for path in old] == [False, False, False]
+    bench.add("gadget")  # with the uv and the seed that stayed
