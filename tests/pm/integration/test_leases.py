@@ -15,6 +15,7 @@ import pytest
 
 from perdure_pm.adapters.leases import find_users, is_leased
 from perdure_pm.ops.obligations import find_obligations
+from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import Generation
 from tests.pm.bench import Bench
 from tests.pm.polling import wait_until
@@ -135,6 +136,43 @@ def test_every_verb_carries_an_obligation_forward_until_the_process_ends(bench: 
     for words in (("label", "better"), ("rollback", "7"), ("install",)):
         bench.pm(*words)
         assert bench.receipts()[-1].obligations == (), words
+
+
+@pytest.mark.proves("obligation-carried-forward")
+@pytest.mark.parametrize("stage", ["seal", "published"])
+def test_an_upgrade_that_dies_is_old_or_new_and_what_still_runs_is_told_by_the_next_operation(
+    bench: Bench, running: list[Running], stage: str
+) -> None:
+    """Who runs next finishes what the one that died owned: the configuration and what is left to a person."""
+    first = bench.current
+    process = Running([str(first.python), "-I", "-c", WAIT])
+    running.append(process)
+    newer = bench.workshop.newer_checkout
+
+    class Death(BaseException):
+        pass
+
+    def die(told: str) -> None:
+        if told == stage:
+            raise Death
+
+    with pytest.raises(Death):
+        bench.call("upgrade", bench.context(on_stage=die), checkout=str(newer))
+    committed = bench.current.identity != first.identity
+    assert committed is (stage == "published")
+    assert bench.pm("label", "after").exit_code == 0
+    told = f"1 process still runs {first.identity}: restart it ({process.pid})"
+    assert (told in bench.receipts()[-1].obligations) is committed
+    checkout = load_home_config(bench.layout).host_checkout
+    assert checkout == str(newer if committed else bench.workshop.checkout)
+    assert bench.start().returncode == 0
+    assert bench.call("upgrade", checkout=str(newer)).status in {"ok", "noop"}
+    assert bench.current.record["host"]["version"] == "0.2.0"
+    assert bench.pm("label", "last").exit_code == 0
+    assert told in bench.receipts()[-1].obligations
+    process.end()
+    assert bench.pm("label", "end").exit_code == 0
+    assert bench.receipts()[-1].obligations == ()
 
 
 @pytest.mark.proves("lease-keeps-generation")
