@@ -160,6 +160,38 @@ def test_a_killed_installation_is_finished_by_the_next(own_pythons: Installation
     own_pythons.run([found["path"], "-I", "-c", "import ssl, sysconfig"]).succeeded()
 
 
+@pytest.mark.proves("python-damage-mended")
+@pytest.mark.parametrize(
+    ("damage", "deep"), [("it cannot start", ()), pytest.param("one byte", ("--deep",), marks=pytest.mark.slow)]
+)
+def test_a_damaged_python_of_the_home_is_named_and_brought_in_again(
+    own_pythons: Installation, damage: str, deep: tuple[str, ...]
+) -> None:
+    """As it was installed, in the same place, so what was built on it runs on."""
+    there = own_pythons
+    there.pm("python", "install", "3.13").succeeded()
+    (python,) = listed(there).values()
+    library = Path(python["path"]).parent.parent / "lib" / "python3.13"
+    before = fingerprint(library / "json", without=("__pycache__",))
+    module = library / ("encodings" if damage == "it cannot start" else "json") / "__init__.py"
+    module.parent.chmod(0o755)
+    module.chmod(0o644)
+    if damage == "it cannot start":
+        module.unlink()
+    else:
+        module.write_bytes(module.read_bytes().replace(b"a", b"b", 1))
+    problems = there.pm("doctor", *deep, "--json").json["data"]["problems"]
+    assert [problem["code"] for problem in problems] == ["interpreter-damaged"]
+    assert module.parent.name in problems[0]["summary"]
+    assert there.with_environment(PERDURE_PYTHON_DOWNLOADS="").pm("repair").code == 0, "what needs it not goes on"
+    assert there.pm("doctor", *deep).code == 3, "there was nothing to bring it in from, and that was said"
+    assert there.pm("repair", "--json").succeeded().json["data"]["interpreters"] == [python["version"]]
+    assert listed(there) == {python["version"]: python}
+    assert fingerprint(library / "json", without=("__pycache__",)) == before
+    there.pm("doctor", "--deep").succeeded()
+    assert there.pm("repair", "--json").succeeded().json["status"] == "noop"
+
+
 @pytest.mark.slow
 @pytest.mark.proves("python-needed-stays")
 @pytest.mark.parametrize("seed", range(3))

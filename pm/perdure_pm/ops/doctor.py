@@ -18,6 +18,7 @@ from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, NothingInstal
 from perdure_pm.model.identity import DEFAULT_PROFILE
 from perdure_pm.ops.editables import find_gone, say_gone
 from perdure_pm.ops.external import find_problem, read_programs
+from perdure_pm.ops.interpreters import find_own_damage, version_of
 from perdure_pm.ops.launchers import find_launcher_faults
 from perdure_pm.ops.runtime import find_runtime_problem, load_runtime
 from perdure_pm.ops.seed import find_seed_problem, seed_source
@@ -118,6 +119,7 @@ def examine(layout: Layout, profile: str, *, deep: bool, environ: Mapping[str, s
         lambda: _examine_folders(layout, profiles),
         lambda: _examine_configuration(layout, profiles),
         lambda: _examine_own(layout, deep=deep),
+        lambda: _examine_interpreters(layout, deep=deep),
         lambda: _examine_generations(layout, profiles, profile, looking),
         lambda: _examine_launchers(layout, profiles, environ or {}),
         lambda: _examine_beside(layout, profiles, deep=deep),
@@ -262,6 +264,12 @@ def _examine_own(layout: Layout, *, deep: bool) -> Iterator[Problem]:
         problem = find_uv_problem(layout, thorough=deep)
         if problem:
             yield Problem(code="uv-damaged", summary=problem, hint=REPAIR)
+
+
+def _examine_interpreters(layout: Layout, *, deep: bool) -> Iterator[Problem]:
+    for folder, finding in find_own_damage(layout, thorough=deep).items():
+        summary = f"the home's Python {version_of(folder)} is damaged: {finding}   ({folder})"
+        yield Problem(code="interpreter-damaged", summary=summary, hint=REPAIR)
 
 
 def _examine_generations(layout: Layout, profiles: list[str], profile: str, looking: _Looking) -> Iterator[Problem]:

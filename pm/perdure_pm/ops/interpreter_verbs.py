@@ -32,6 +32,7 @@ from perdure_pm.ops.host import make_uv
 from perdure_pm.ops.interpreters import (
     bring_in,
     find_own,
+    find_own_damage,
     is_unfinished,
     is_version,
     list_own,
@@ -109,7 +110,7 @@ def install_interpreter(context: Context, arguments: Mapping[str, Any]) -> Outco
     with exclusive(context, "python install"):
         if archive is None:
             _require_new_enough(request, f"Python {request} was asked for")
-            if (found := find_own(layout, request)) is not None:
+            if (found := _find_sound(layout, request)) is not None:
                 return Outcome(status="noop", data=_show(layout, found))
         if context.dry_run:
             return Outcome(status="ok", data={"dry_run": True, "request": request})
@@ -119,7 +120,7 @@ def install_interpreter(context: Context, arguments: Mapping[str, Any]) -> Outco
         if archive is None:
             return Outcome(status="ok", data=_show(layout, _bring_in(context, uv, request)))
         version, uv = _offer_archive(context, uv, archive)
-        if (found := find_own(layout, version)) is not None:
+        if (found := _find_sound(layout, version)) is not None:
             return Outcome(status="noop", data=_show(layout, found))
         return Outcome(status="ok", data=_show(layout, _bring_in(context, uv, version)))
 
@@ -217,17 +218,26 @@ def _show(layout: Layout, interpreter: Interpreter) -> dict[str, Any]:
     return {**interpreter.to_json(), "name": own_folder(layout, interpreter.path).name}
 
 
+def _find_sound(layout: Layout, request: str) -> Interpreter | None:
+    found = find_own(layout, request)
+    damaged = {} if found is None else find_own_damage(layout, thorough=True)
+    return None if found is None or own_folder(layout, found.path) in damaged else found
+
+
 def _bring_in(context: Context, uv: Uv, request: str) -> Interpreter:
     """Return the interpreter for a version, brought in; what a killed installation left of it is replaced."""
     layout = context.layout
-    left = [found for found in list_own(layout) if is_unfinished(layout, found) and _answers(found, request)]
-    for found in left:
+    for found in list_own(layout):
         folder = own_folder(layout, found.path)
         # The last rung of a launcher has uv bring one in without PM: it is complete, and PM may run from it.
-        if _find_needs(layout, found, folder) or running_interpreter().path == found.path:
+        if (
+            _answers(found, request)
+            and is_unfinished(layout, found)
+            and (_find_needs(layout, found, folder) or running_interpreter().path == found.path)
+        ):
             context.filesystem.make_read_only(folder)
             return found
-    return bring_in(layout, context.filesystem, uv, request, instead=bool(left))
+    return bring_in(layout, context.filesystem, uv, request)
 
 
 def _answers(interpreter: Interpreter, request: str) -> bool:

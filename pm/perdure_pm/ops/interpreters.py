@@ -29,9 +29,17 @@ from perdure_pm.adapters.interpreter import (
     running_interpreter,
 )
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.errors import InterpreterMissing, PerdureError
+from perdure_pm.model.errors import IntegrityFault, InterpreterMissing, PerdureError
 from perdure_pm.ops.build import bare_environment
 from perdure_pm.ops.runtime import load_runtime
+from perdure_pm.store.inventory import (
+    FILE_NAME,
+    Finding,
+    find_content_changes,
+    find_size_changes,
+    load_inventory,
+    take_inventory,
+)
 from perdure_pm.store.layout import Layout
 
 FALLBACK_PYTHON = "3.13"
@@ -94,22 +102,70 @@ def choose_interpreter(
         ) from error
 
 
-def bring_in(
-    layout: Layout, filesystem: ports.Filesystem, uv: Uv, request: str, *, instead: bool = False
-) -> Interpreter:
+def bring_in(layout: Layout, filesystem: ports.Filesystem, uv: Uv, request: str) -> Interpreter:
     """Return the interpreter for a version, installed below the home, read-only. The caller holds the mutex.
+
+    What lies there for that version and does not run, or was never finished, or is damaged, is replaced as a whole.
 
     Args:
         layout: the home.
         filesystem: where files are written.
         uv: the uv that installs it.
         request: ``3.13`` or ``3.13.2``.
-        instead: whether one that is there is replaced: what a killed installation left.
     """
-    found = ask_interpreter(uv.install_interpreter(request, instead=instead), bare_environment())
-    # Last of all, so that an interpreter which can be written is known to be one whose installation was cut off.
-    filesystem.make_read_only(own_folder(layout, found.path))
+    running = running_interpreter()
+    useless = [folder for folder in _own_folders(layout) if _is_named(folder, request) and not _is_complete(folder)]
+    if any(folder in running.path.parents and not (folder / FILE_NAME).is_file() for folder in useless):
+        # The last rung of a launcher had uv bring it in, without PM, and this runs on it: it is complete.
+        filesystem.make_read_only(own_folder(layout, running.path))
+        return running
+    try:
+        for folder in useless:
+            for place, _, _ in os.walk(folder):
+                os.chmod(place, 0o755)  # else nobody but root could take away what lies there
+        found = ask_interpreter(uv.install_interpreter(request, instead=bool(useless)), bare_environment())
+        folder = own_folder(layout, found.path)
+        filesystem.remove_tree(folder / FILE_NAME)
+        filesystem.write_durable(folder / FILE_NAME, take_inventory(folder).to_bytes())
+    finally:
+        # Last of all, so that an interpreter which can be written is known to be one whose installation was cut off.
+        for folder in [path for path in _own_folders(layout) if (path / FILE_NAME).is_file()]:
+            filesystem.make_read_only(folder)
     return found
+
+
+def find_own_damage(layout: Layout, *, thorough: bool = False) -> dict[Path, Finding]:
+    """Return the damaged interpreters in the home, each with the first file of it that is not as it was installed."""
+    found = {}
+    for folder in _own_folders(layout):
+        if (folder / FILE_NAME).is_file() and (finding := _find_damage(folder, thorough=thorough)) is not None:
+            found[folder] = finding
+    return found
+
+
+def version_of(folder: Path) -> str:
+    """Return the version in the name that uv gives an interpreter's directory."""
+    return folder.name.partition("-")[2].partition("-")[0]
+
+
+def _find_damage(folder: Path, *, thorough: bool) -> Finding | None:
+    try:
+        inventory = load_inventory(folder / FILE_NAME)
+    except IntegrityFault as fault:
+        return Finding(FILE_NAME, fault.summary)
+    changed = find_size_changes(folder, inventory) or (find_content_changes(folder, inventory) if thorough else [])
+    return changed[0] if changed else None
+
+
+def _is_complete(folder: Path) -> bool:
+    """Return whether an interpreter's directory is one that was finished, runs, and is as it was installed."""
+    if stat.S_IMODE(folder.stat().st_mode) & 0o222 or _ask_own(folder) is None:
+        return False
+    return not (folder / FILE_NAME).is_file() or _find_damage(folder, thorough=True) is None
+
+
+def _is_named(folder: Path, request: str) -> bool:
+    return folder.name.startswith("cpython-") and _answers(version_of(folder), request)
 
 
 def require_new_enough(version: str, what: str) -> None:
@@ -143,14 +199,16 @@ def fits(layout: Layout, environ: Mapping[str, str], recorded: Mapping[str, str]
 
 def list_own(layout: Layout) -> list[Interpreter]:
     """Return the interpreters in the home that run, the newest first."""
-    found = []
-    for folder in _own_folders(layout):
-        for path in (folder / "bin" / "python3", folder / "python.exe"):
-            with contextlib.suppress(PerdureError):
-                if os.access(path, os.X_OK):
-                    found.append(ask_interpreter(path, bare_environment()))
-                    break
+    found = [interpreter for folder in _own_folders(layout) if (interpreter := _ask_own(folder)) is not None]
     return sorted(found, key=lambda interpreter: version_key(interpreter.version), reverse=True)
+
+
+def _ask_own(folder: Path) -> Interpreter | None:
+    for path in (folder / "bin" / "python3", folder / "python.exe"):
+        if os.access(path, os.X_OK):
+            with contextlib.suppress(PerdureError):
+                return ask_interpreter(path, bare_environment())
+    return None
 
 
 def find_own(layout: Layout, request: str) -> Interpreter | None:

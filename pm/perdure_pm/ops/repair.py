@@ -34,6 +34,7 @@ from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import build_release, make_uv
 from perdure_pm.ops.host_commands import follow_commands
 from perdure_pm.ops.intent import load_intent, restore_lost
+from perdure_pm.ops.interpreters import bring_in, find_own_damage, version_of
 from perdure_pm.ops.launchers import write_pm_launcher
 from perdure_pm.ops.lazy import require_asked
 from perdure_pm.ops.publish import publish
@@ -77,6 +78,8 @@ class _Work:
     retired: list[str] = field(default_factory=list)
     restored: list[str] = field(default_factory=list)
     """Generations whose record was written again from its copy."""
+    interpreters: list[str] = field(default_factory=list)
+    """Versions of Pythons in the home that were brought in again."""
     anew: list[str] = field(default_factory=list)
     """Profiles without a usable record."""
     notices: list[str] = field(default_factory=list)
@@ -115,6 +118,7 @@ def repair(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
         with exclusive(context, REPAIR):
             _retire_others(context, work)
     data |= {"rebuilt": work.rebuilt, "selected": work.selected, "retired": work.retired, "restored": work.restored}
+    data["interpreters"] = work.interpreters
     data["mended"] = sorted(small - _small_problems(context)) if small else []
     changed = any(data.values())
     return Outcome(status="ok" if changed else "noop", data=data, obligations=tuple(dict.fromkeys(work.notices)))
@@ -147,9 +151,17 @@ def _repair_own(context: Context, work: _Work) -> None:
         home = shlex.quote(str(context.layout.home))
         work.notices.append(f"{problem}: python3 pm/bootstrap.py --home {home} up, in a checkout")
         return
-    if find_uv_problem(context.layout, thorough=True):
+    damaged = find_own_damage(context.layout, thorough=True)
+    if damaged or find_uv_problem(context.layout, thorough=True):
         require_asked(context)
-        make_uv(context)
+        uv = make_uv(context)
+        for folder, finding in damaged.items():
+            version = version_of(folder)
+            try:
+                bring_in(context.layout, context.filesystem, uv, version)
+                work.interpreters.append(version)
+            except PerdureError as fault:  # what it ran is rebuilt on another one where it does not run any more
+                work.notices.append(f"the home's Python {version} is damaged ({finding}) and stays so: {fault.summary}")
 
 
 def _repair_profile(context: Context, work: _Work) -> None:
