@@ -30,6 +30,9 @@ from perdure.installation import Installation
 from perdure.tools.environment import scrub
 
 _EXIT = {Ruling.ALLOW: EXIT_DONE, Ruling.ASK: EXIT_USAGE, Ruling.REFUSE: EXIT_FOUND}
+_SECONDS = 1.0
+"""How long reading one command may take here, where one person waits: a busy machine must not make a plain command too
+long to follow."""
 _COMPRESSED = b"\x1f\x8b"
 _LONGEST_LINE = 128 * 1024
 
@@ -59,7 +62,13 @@ def make_guard(installation: Installation) -> Guard:
     """Return the guard of this process."""
     probe = Machine()
     origin = origin_of(installation)
-    return Guard(lambda: protected_roots(origin, probe), probe, homes=homes(), watched=lambda: watched(origin, probe))
+    return Guard(
+        lambda: protected_roots(origin, probe),
+        probe,
+        homes=homes(),
+        watched=lambda: watched(origin, probe),
+        seconds=_SECONDS,
+    )
 
 
 def homes() -> list[str]:

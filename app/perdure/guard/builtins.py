@@ -120,9 +120,11 @@ def _printf(machine: Machine, arguments: list[Value], state: State) -> Outcome:
     return Outcome(state, state)
 
 
-def declare(item: Value, state: State) -> None:
+def declare(machine: Machine, item: Value, state: State) -> None:
     """Let an argument of ``export`` and the like that came out of an expansion have its effect."""
     text = values.known(item)
+    if text is not None and text.startswith("-") and "n" in text:
+        machine.problem("declare -n: a name stands for another variable from here on")
     if text is None:
         first = item[0][0] if len(item) == 1 and item[0] else Hole()
         name, equals, rest = first.text.partition("=") if isinstance(first, Text) else ("", "", "")
@@ -139,7 +141,7 @@ def declare(item: Value, state: State) -> None:
 def _declare(machine: Machine, arguments: list[Value], state: State) -> Outcome:
     exports = values.known(arguments[0]) == "export" or "-x" in _known(arguments)
     for argument in arguments[1:]:
-        declare(argument, state)
+        declare(machine, argument, state)
         name = (values.known(argument) or "").partition("=")[0].rstrip("+")
         if exports:
             state.exported |= {name}
@@ -368,6 +370,12 @@ def _break(machine: Machine, arguments: list[Value], state: State) -> Outcome:
     return Outcome(None, None)
 
 
+def _hash(machine: Machine, arguments: list[Value], state: State) -> Outcome:
+    if any(word is None or (word.startswith("-") and "p" in word) for word in _known(arguments[1:])):
+        machine.problem("hash -p: a name stands for another program from here on")
+    return Outcome(state, state)
+
+
 def _let(machine: Machine, arguments: list[Value], state: State) -> Outcome:
     for argument in arguments[1:]:
         match = _NAME.match(values.known(argument) or "")
@@ -407,6 +415,7 @@ TABLE: dict[str, Callable[[Machine, list[Value], State], Outcome]] = {
     "export": _declare,
     "false": _false,
     "getopts": _getopts,
+    "hash": _hash,
     "let": _let,
     "local": _declare,
     "mapfile": _mapfile,

@@ -146,6 +146,15 @@ def _paths(effect: Effect) -> Iterator[tuple[str | None, bool]]:
                 yield text, folder is not None and text is not None and text.startswith(folder.rstrip("/") + "/")
 
 
+def is_known_program(effect: Effect) -> bool:
+    """Return whether the tables say anything of the program that is run: else it may do anything with its operands."""
+    written = effect.operand.known
+    if written is None:
+        return False
+    table, name = _table(()), written.rpartition("/")[2]
+    return name in table.safe or name in table.described or name in table.rules
+
+
 def _running(effect: Effect) -> tuple[Risk, Reason]:
     written = effect.operand.known
     if written is None:

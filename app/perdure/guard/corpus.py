@@ -30,6 +30,8 @@ _IN_EACH = ("/tmp", "/usr/bin", "/etc", "/var/tmp")  # noqa: S108  # compared, n
 _ACTIVATE = 'VIRTUAL_ENV="{prefix}"\nexport VIRTUAL_ENV\nPATH="$VIRTUAL_ENV/bin:$PATH"\nexport PATH\n'
 """What matters of the script that each environment has."""
 _COMPRESSED = b"\x1f\x8b"
+_SECONDS = 10.0
+"""How long one line may take: nobody waits, and a busy machine must not change what a corpus says."""
 _LARGEST = 64 * 1024 * 1024
 
 
@@ -45,7 +47,7 @@ class Layout:
 
     def guard(self) -> Guard:
         """Return the guard of that machine."""
-        return Guard(lambda: self.roots, self.probe, homes=(self.home,))
+        return Guard(lambda: self.roots, self.probe, homes=(self.home,), seconds=_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

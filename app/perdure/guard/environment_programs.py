@@ -231,7 +231,7 @@ def _pip(machine: Machine, name: str, words: list[Value], state: State) -> None:
         machine.emit(Act.CHANGE, place, state, by=by, recursive=True)
     if into or arguments.has(frozenset({"--dry-run"})):
         return
-    python = outer.values(frozenset({"--python"}))
+    python = [*outer.values(frozenset({"--python"})), *arguments.values(frozenset({"--python"}))]
     if python or "/" in name:
         environment(machine, python[0] if python else values.text(name), state, by=by)
     else:

@@ -255,7 +255,7 @@ class Interpreter(Machine):
                         self._assign(item, state, declared=True)
                         state.exported |= {item.name} if exports else set()
                     else:
-                        builtins.declare(item, state)
+                        builtins.declare(self, item, state)
                 return Outcome(state, state)
 
             return self._with_redirects(command.redirects, state, act)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from perdure.domain.effect import Act, Certainty, Effect, Hole, NotAnalysable, Pattern, Reading, Text
 from perdure.domain.verdict import Meeting, Overlap, Reason, Risk, Ruling, Verdict
 from perdure.guard.catastrophic import find_catastrophes
-from perdure.guard.classify import Classification, classify
+from perdure.guard.classify import Classification, classify, is_known_program
 from perdure.guard.paths import Match, Protected, only_byte_code, show_word
 from perdure.guard.patterns import split_text
 
@@ -217,7 +217,7 @@ def _own_policy(effect: Effect) -> Iterator[Reason]:
 def _unknown(effect: Effect, protected: Protected) -> Iterator[Reason]:
     """Yield what nobody can know and what would matter."""
     if effect.act is Act.RUN:
-        if effect.operand.known is None:
+        if not is_known_program(effect):
             yield from _unknown_program(effect, protected)
         return
     below = effect.recursive or effect.only_below
@@ -239,6 +239,8 @@ def _unknown_program(effect: Effect, protected: Protected) -> Iterator[Reason]:
         if not first or any(isinstance(piece, Hole | Pattern) for piece in first):
             continue
         for match in protected.matches(effect, word, whole=True):
+            if effect.operand.known is not None and match.overlap is Overlap.CONTAINS:
+                continue  # a program of which only the use is not known is not taken to undo what lies below
             yield Reason(
                 code="unknown-program-perhaps",
                 text=f"what {program} is cannot be told, and it is given {match.operand} ({match.root.why})",

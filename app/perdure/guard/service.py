@@ -16,7 +16,7 @@ from perdure.guard.judge import judge
 from perdure.guard.paths import Protected
 from perdure.guard.probe import Probe
 from perdure.guard.roots import Root
-from perdure.guard.session import Session
+from perdure.guard.session import BUDGET, Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,7 @@ class Guard:
         homes: Sequence[str],
         watched: Callable[[], Sequence[str]] = tuple,
         clock: Callable[[], float] = time.monotonic,
+        seconds: float = BUDGET,
     ) -> None:
         """Know how to find out what is protected.
 
@@ -79,12 +80,14 @@ class Guard:
             homes: the directories of people's own files.
             watched: the files of which one changes when the roots do: PM may switch generations at any time.
             clock: seconds.
+            seconds: how long one text may take; what takes longer is put to a person.
         """
         self._roots = roots
         self._probe = probe
         self._homes = tuple(homes)
         self._watched = watched
         self._clock = clock
+        self._seconds = seconds
         self._kept: _Kept | None = None
 
     def judge(self, text: str, *, shell: str, place: Place) -> Verdict:
@@ -126,4 +129,5 @@ class Guard:
             environment=place.environment,
             complete=place.complete,
             probe=self._probe,
+            seconds=self._seconds,
         )

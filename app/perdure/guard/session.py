@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+BUDGET = 0.1
+"""Seconds that reading one text may take, unless somebody waits for nothing."""
+
 
 class Probe(Protocol):
     """Answers what only the machine can tell. None stands for "not known" and is always a safe answer.
@@ -61,5 +64,5 @@ class Session:
     hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1", "ip6-localhost"})
     """Names of this machine, for ``ssh``."""
     probe: Probe = field(default_factory=NoProbe)
-    seconds: float = 0.1
+    seconds: float = BUDGET
     """How long reading may take altogether."""

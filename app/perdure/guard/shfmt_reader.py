@@ -206,7 +206,8 @@ class _Builder:
         redirects = tuple(self._redirect(item) for item in node.nodes("Redirs"))
         inner = node.node("Cmd")
         if inner is None:
-            command: Command = Simple((), (), redirects, node.span)
+            end = max(redirect.target.span.end for redirect in redirects) if redirects else node.span.end
+            command: Command = Simple((), (), redirects, Span(node.span.start, end))
         elif inner.kind == "CallExpr":
             command = Simple(
                 tuple(self._assignment(item) for item in inner.nodes("Assigns")),

@@ -17,7 +17,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -150,14 +150,16 @@ class Terminal:
     ) -> Finished:
         began = time.monotonic()
         command = _command(request, environment)
-        try:
-            process = await processes.start(command, cwd=request.cwd, environment=environment)
-        except OSError as error:
-            record.write("failed-to-start", self._at(), reason=error.strerror or str(error))
-            raise _not_started(command[0], request.cwd, error) from error
-        record.write("executed", self._at(), pid=process.pid)
         stdout, stderr = Capture(request.most_output), Capture(request.most_output)
-        ending = await _attend(process, request.seconds, stdout, stderr)
+        # Before the start: a signal that comes with it must not end this process and leave the command.
+        with anyio.open_signal_receiver(*_ENDING_SIGNALS) as signals:
+            try:
+                process = await processes.start(command, cwd=request.cwd, environment=environment)
+            except OSError as error:
+                record.write("failed-to-start", self._at(), reason=error.strerror or str(error))
+                raise _not_started(command[0], request.cwd, error) from error
+            record.write("executed", self._at(), pid=process.pid)
+            ending = await _attend(process, request.seconds, stdout, stderr, signals)
         exit_code = _exit_code(process, ending)
         record.write(
             "ended",
@@ -232,7 +234,9 @@ class _Ending:
     survivors: list[int] = field(default_factory=list)
 
 
-async def _attend(process: Process, seconds: float, stdout: Capture, stderr: Capture) -> _Ending:
+async def _attend(
+    process: Process, seconds: float, stdout: Capture, stderr: Capture, signals: AsyncIterator[signal.Signals]
+) -> _Ending:
     """Wait for a command to end, reading what it writes meanwhile, and have nothing of it left whatever happens."""
     ending = _Ending()
     try:
@@ -240,7 +244,7 @@ async def _attend(process: Process, seconds: float, stdout: Capture, stderr: Cap
             ends = anyio.Event(), anyio.Event()
             readers.start_soon(_read, process.stdout, stdout, ends[0])
             readers.start_soon(_read, process.stderr, stderr, ends[1])
-            await _wait(process, seconds, ending)
+            await _wait(process, seconds, ending, signals)
             # What it left behind may hold the streams open for ever.
             ending.killed, ending.survivors = await processes.end_all(process)
             with anyio.move_on_after(_DRAIN_SECONDS):
@@ -264,15 +268,14 @@ async def _read(stream: ByteReceiveStream | None, capture: Capture, ended: anyio
         ended.set()
 
 
-async def _wait(process: Process, seconds: float, ending: _Ending) -> None:
+async def _wait(process: Process, seconds: float, ending: _Ending, signals: AsyncIterator[signal.Signals]) -> None:
     """Have the command end: by itself, when its time is over, or because this process is told to end."""
 
     async def watch(scope: anyio.CancelScope) -> None:
-        with anyio.open_signal_receiver(*_ENDING_SIGNALS) as received:
-            async for number in received:
-                ending.signal = int(number)
-                scope.cancel()
-                return
+        async for number in signals:
+            ending.signal = int(number)
+            scope.cancel()
+            return
 
     with anyio.move_on_after(seconds) as waiting:
         async with anyio.create_task_group() as watchers:

@@ -13,9 +13,11 @@ from perdure.guard.corpus import WRAPPERS, Case, check, read_corpus
 from perdure.guard.service import Place
 
 CORPUS = Path(__file__).parent / "corpus" / "guard-corpus.yaml"
+HARD = CORPUS.with_name("hard.yaml")
 COMMANDS = CORPUS.with_name("commands.tsv")
 
 CASES = [case for case in read_corpus(CORPUS.read_bytes(), CORPUS.name) if case.shell == "bash"]
+HARD_CASES = read_corpus(HARD.read_bytes(), HARD.name)
 NOT_READ = [case for case in read_corpus(CORPUS.read_bytes(), CORPUS.name) if case.shell != "bash"]
 
 
@@ -24,7 +26,7 @@ def named(case: Case) -> str:
 
 
 @pytest.mark.proves("guard-corpus")
-@pytest.mark.parametrize("case", CASES, ids=named)
+@pytest.mark.parametrize("case", [*CASES, *HARD_CASES], ids=named)
 def test_a_line_of_the_corpus_comes_out_as_it_is_labelled(case: Case) -> None:
     (result,) = check([case], wrap=False)
     assert result.fits, (case.command, case.why, result.verdict)
