@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -445,6 +446,20 @@ def program_sick(bench: Bench, folder: Path) -> str:
     (folder / "bridge" / "run").chmod(0o755)
     bench.add(str(folder / "bridge"))
     (folder / "bridge" / "run").write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+    return ""
+
+
+def package_lost(bench: Bench, folder: Path) -> str:
+    """Have the launcher of a package gone that config.yaml registers."""
+    with zipfile.ZipFile(folder / "hello.zip", "w") as archive:
+        archive.writestr("hello", "#!/bin/sh\n")
+    place = folder / "hello.zip"
+    artefact = {"target": target_name(), "path": str(place), "sha256": hash_file(place)}
+    raw = {"name": "hello", "version": "1.0", "kind": "archive", "artefacts": [artefact], "executables": ["hello"]}
+    with bench.layout.config.open("a", encoding="utf-8") as file:
+        file.write(f"packages:\n- {json.dumps(raw)}\n")
+    bench.call("install")
+    (bench.layout.bin / "hello").unlink()
     return ""
 
 

@@ -22,6 +22,7 @@ from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.store.config import load_file
 from perdure_pm.store.generations import current_generation
+from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import read_plain
 
 FILE = "configured.json"
@@ -29,17 +30,17 @@ SCHEMA = 1
 _PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
-def read_registrations(context: Context) -> tuple[Registration, ...]:
+def read_registrations(layout: Layout, profile: str) -> tuple[Registration, ...]:
     """Return what config.yaml registers.
 
     Raises:
         ConfigInvalid: a registration has faults, all of which are named with line and column.
     """
-    document = load_file(context.layout, context.layout.config).document
+    document = load_file(layout, layout.config).document
     raw = document.data.get("packages") if isinstance(document.data, dict) else None
     if not raw:
         return ()
-    current = current_generation(context.layout, context.profile)
+    current = current_generation(layout, profile)
     try:
         return parse_registrations(raw, reserved=() if current is None else current.record["host"]["commands"])
     except RegistrationInvalid as fault:
@@ -50,6 +51,20 @@ def read_registrations(context: Context) -> tuple[Registration, ...]:
             hint=f"correct {document.file} in the home, then run the same command again",
             context={"file": document.file, "faults": faults},
         ) from fault
+
+
+def find_unready(layout: Layout, profile: str) -> list[str]:
+    """Return what is missing of what config.yaml registers, one sentence each.
+
+    Raises:
+        ConfigInvalid: see `read_registrations`.
+    """
+    registrations = read_registrations(layout, profile)
+    if not registrations:
+        return []
+    from perdure_pm.ops import packages  # most homes register none
+
+    return packages.find_unready(layout, registrations)
 
 
 def prepare(context: Context, registrations: tuple[Registration, ...]) -> None:

@@ -7,6 +7,7 @@ lies in the home; a question that breaks is an answer too.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -122,6 +123,7 @@ def examine(layout: Layout, profile: str, *, deep: bool, environ: Mapping[str, s
         lambda: _examine_interpreters(layout, deep=deep),
         lambda: _examine_generations(layout, profiles, profile, looking),
         lambda: _examine_launchers(layout, profiles, environ or {}),
+        lambda: _examine_packages(layout, profile),
         lambda: _examine_beside(layout, profiles, deep=deep),
         remains,
     )
@@ -356,6 +358,18 @@ def _examine_launchers(layout: Layout, profiles: list[str], environ: Mapping[str
             yield Problem(code="external-broken", summary=summary, hint=hint, profile=name)
     for fault in find_launcher_faults(layout, sorted(commands), sorted(programs)):
         yield Problem(code="launcher-damaged", summary=fault, hint=REPAIR)
+
+
+def _examine_packages(layout: Layout, profile: str) -> Iterator[Problem]:
+    said = load_file(layout, layout.config).document.data
+    if not isinstance(said, dict) or not said.get("packages"):
+        return
+    from perdure_pm.ops.configured_packages import find_unready, read_registrations
+
+    yield from _faults_of(lambda: read_registrations(layout, profile))
+    with contextlib.suppress(ConfigInvalid):
+        for summary in find_unready(layout, profile):
+            yield Problem(code="package-missing", summary=summary, hint="perdure-pm install")
 
 
 def _examine_beside(layout: Layout, profiles: list[str], *, deep: bool) -> Iterator[Problem]:

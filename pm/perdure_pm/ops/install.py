@@ -42,7 +42,7 @@ def install(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         confirm_within=read_duration(arguments, "confirm_within"),
         expected=read_text(arguments, "expected"),
     )
-    registered = configured_packages.read_registrations(context)
+    registered = configured_packages.read_registrations(context.layout, context.profile)
     configured_packages.prepare(context, registered)
     return configured_packages.follow(context, registered, publish(context, change))
 

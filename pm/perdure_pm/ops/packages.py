@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,9 @@ def realise_packages(context: Context, *, expose: bool) -> Outcome:
     """
     layout = context.layout
     with exclusive(context, "package-install"):
-        packages, absent = _choose(context)
+        packages, absent = _choose(layout, context.packages)
+        for item in absent:
+            context.reporter.progress("packages", f"sits out: {item['reason']}")
         for package in packages:
             _refuse_taken_commands(layout, package)
         missing = [package for package in packages if not _is_realised(package)]
@@ -158,19 +160,30 @@ def withdraw_packages(context: Context, names: Collection[str]) -> list[str]:
     return list(dict.fromkeys(gone))
 
 
-def _choose(context: Context) -> tuple[list[_Package], list[dict[str, Any]]]:
+def find_unready(layout: Layout, registrations: Sequence[Registration]) -> list[str]:
+    """Return what is missing of packages that are for this machine, one sentence each."""
+    found = []
+    for package in _choose(layout, registrations)[0]:
+        name = f"{package.registration.name} {package.registration.version}"
+        if not _is_realised(package):
+            found.append(f"the package {name} is not in {layout.packages}, or not whole")
+        elif not _is_exposed(layout, package):
+            found.append(f"a launcher of the package {name} is not in {layout.bin}")
+    return found
+
+
+def _choose(layout: Layout, registrations: Sequence[Registration]) -> tuple[list[_Package], list[dict[str, Any]]]:
     """Return the packages for this machine, and what to tell of those that sit out."""
     target = target_name()
     packages: list[_Package] = []
     absent: list[dict[str, Any]] = []
-    for index, registration in enumerate(context.packages):
+    for index, registration in enumerate(registrations):
         artefact = choose_artefact(registration, target)
         if registration.kind == "archive" and artefact is None:
             reason = explain_absence(registration, target)
             absent.append(
                 {"name": registration.name, "version": registration.version, "status": "sat-out", "reason": reason}
             )
-            context.reporter.progress("packages", f"sits out: {reason}")
             continue
         digest = artefact.sha256 if artefact is not None else _digest_requirement(registration)
         packages.append(
@@ -178,7 +191,7 @@ def _choose(context: Context) -> tuple[list[_Package], list[dict[str, Any]]]:
                 place=f"packages[{index}]",
                 registration=registration,
                 artefact=artefact,
-                path=context.layout.packages / f"{registration.name}-{registration.version}-{digest[:12]}",
+                path=layout.packages / f"{registration.name}-{registration.version}-{digest[:12]}",
             )
         )
     return packages, absent

@@ -31,6 +31,7 @@ from perdure_pm.model.lock_view import choose_wheel, parse_locked_tool
 from perdure_pm.model.network import Network
 from perdure_pm.model.registration import parse_registrations
 from perdure_pm.ops.context import Context, Outcome
+from perdure_pm.ops.doctor import examine
 from perdure_pm.ops.packages import install_packages
 from perdure_pm.store import receipts
 from perdure_pm.store.layout import Layout
@@ -718,3 +719,32 @@ def test_what_cannot_be_had_changes_nothing_and_what_is_for_another_machine_sits
     assert f"hello sits out: hello 1.0 is for plan9-mips, and this machine is {target_name()}" in outcome.obligations
     assert packages_of(bench.context()) == ["configured.json"]
     assert bench.current.identity != before
+
+
+@pytest.mark.proves("packages-configured", "doctor-names-it")
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ("bin/hello", "a launcher of the package hello 1.0 is not in "),
+        ("store/packages", "the package hello 1.0 is not in "),
+        ("store/packages/hello-1.0-*/files/hello-1.0/hello", "the package hello 1.0 is not in "),
+    ],
+)
+def test_what_is_lost_of_a_package_is_named_and_had_again(bench: Bench, shelf: Shelf, lost: str, said: str) -> None:
+    def problems() -> list[str]:
+        found = examine(bench.layout, "default", deep=False)["problems"]
+        return [problem["summary"] for problem in found if problem["code"] == "package-missing"]
+
+    configure(bench, put_local(shelf))
+    bench.call("install")
+    assert problems() == []
+    (path,) = bench.layout.home.glob(lost)
+    FILES.remove_tree(path)
+    (summary,) = problems()
+    assert summary.startswith(said)
+    bench.call("install")
+    assert problems() == []
+    assert says_hello(bench) == "hello\n"
+    configure(bench, put_local(shelf) | {"kind": "code"})
+    found = [problem["summary"] for problem in examine(bench.layout, "default", deep=False)["problems"]]
+    assert any("packages[0].kind: 'code' is none of archive, python-tool" in summary for summary in found)
