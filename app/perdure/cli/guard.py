@@ -240,28 +240,38 @@ def scan(session: Session, file: str, shell: str, cwd: str | None, *, field: int
     """Return the shares of what the guard says of a file's lines, with every refusal."""
     guard, place = make_guard(session.installation), place_for(session, cwd)
     counts: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
     listed: list[tuple[int, str, Verdict]] = []
     for number, line in _commands(file, field):
         verdict = guard.judge(line, shell=shell, place=place)
         counts[shown_ruling(verdict)] += 1
+        if verdict.ruling is Ruling.ASK:
+            reasons[f"{shown_ruling(verdict)}: {verdict.reasons[0].code}"] += 1
         if verdict.ruling is Ruling.REFUSE or (asks and verdict.floor):
             listed.append((number, line, verdict))
     total = sum(counts.values())
     rows = [("verdict", "lines", "share")]
-    rows += [(name, str(count), f"{count / total:.2%}") for name, count in counts.most_common()]
+    rows += _shares(counts, total)
     lines = [*columns(rows), f"{total} lines"]
+    if reasons:
+        lines += ["", *columns([("asked about, by the first reason", "lines", "share"), *_shares(reasons, total)]), ""]
     for number, line, verdict in listed:
         lines += [f"{number}: {shown_ruling(verdict)}: {line}", f"    {verdict.reasons[0].text}"]
     return Answer(
         data={
             "lines": total,
             "counts": dict(counts),
+            "asked": dict(reasons),
             "listed": [
                 {"line": number, "command": line, "verdict": verdict.to_json()} for number, line, verdict in listed
             ],
         },
         text=printable("\n".join(lines)),
     )
+
+
+def _shares(counts: Counter[str], total: int) -> list[tuple[str, str, str]]:
+    return [(name, str(count), f"{count / total:.2%}") for name, count in counts.most_common()]
 
 
 def _commands(file: str, field: int | None) -> Iterator[tuple[int, str]]:

@@ -145,6 +145,10 @@ def test_a_scan_counts_and_lists_the_refusals(generation: Generation, tmp_path: 
         "refuse (floor)  1      25.00%\n"
         "ask             1      25.00%\n"
         "4 lines\n"
+        "\n"
+        "asked about, by the first reason  lines  share\n"
+        "ask: unknown-program              1      25.00%\n"
+        "\n"
         "4: refuse (floor): rm -rf /\n"
         "    rm deletes everything: /\n"
     )
