@@ -1,4 +1,4 @@
-"""What one more plugin costs five well-known hosts, beside bare uv, and whether the start after it is a warm one."""
+"""What one more plugin costs well-known hosts and a large one, beside bare uv, and whether the next start is warm."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from tests.perf.test_publication_cost import SLACK, run, timed
+from tests.pm.wheels import write_wheel
 from tests.system.machine import Installation, copy_checkout, copy_home, plain_environment
+from tests.system.mirror import serve_mirror, write_index
 
 TURNS = 4
+PIECES = 150
+"""How many packages the large host consists of, itself not counted."""
+MODULES = 30
+"""How many modules each of them has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +62,51 @@ def empty(
 def test_a_plugin_for_a_host(
     name: str, empty: Installation, uv: Path, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
-    subject = SUBJECTS[name]
+    measure_addition(name, SUBJECTS[name], empty, uv, tmp_path, figure)
+
+
+@pytest.mark.slow
+@pytest.mark.proves("perf-add", "perf-first-start")
+def test_a_plugin_for_a_host_of_150_packages(
+    empty: Installation, uv: Path, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    write_large(wheels)
+    write_index(wheels, tmp_path / "simple")
+    times = {path.name: "2026-01-01T00:00:00Z" for path in wheels.iterdir()}
+    mirror = serve_mirror(tmp_path, as_json=True, uploaded=times)
+    environment = {**empty.environment, "PERDURE_INDEX_URL": mirror.url, "UV_DEFAULT_INDEX": mirror.url}
+    there = Installation(checkout=empty.checkout, home=empty.home, environment=environment)
+    subject = Subject(requirement="large", plugin="little", start=("large", "plugins"))
+    try:
+        measure_addition(f"{PIECES} packages", subject, there, uv, tmp_path, figure)
+    finally:
+        mirror.stop()
+
+
+def write_large(wheels: Path) -> None:
+    """Have the wheels of the large host, in which each package needs two others, and of its plugin."""
+    body = "".join(f"def function_{number}(value):\n    return value + {number}\n\n" for number in range(40))
+    for number in range(PIECES):
+        needs = [f"piece-{other}" for other in (2 * number + 1, 2 * number + 2) if other < PIECES]
+        more = {f"piece_{number}/part_{at}.py": body for at in range(MODULES)}
+        write_wheel(wheels, f"piece-{number}", "1.0", requires=needs, entries="", more=more)
+    host = "import importlib, importlib.metadata\ndef main():\n"
+    host += f"    for number in range({PIECES}):\n        importlib.import_module(f'piece_{{number}}.part_0')\n"
+    host += "    print([entry.load() for entry in importlib.metadata.entry_points(group='large')])\n"
+    commands = "[console_scripts]\nlarge = large:main\n"
+    write_wheel(wheels, "large", "1.0", source=host, requires=["piece-0"], entries=commands)
+    write_wheel(wheels, "beside", "1.0", entries="")
+    write_wheel(
+        wheels, "little", "1.0", requires=["large", "piece-3", "beside"], entries="[large]\na = little:plugin\n"
+    )
+
+
+def measure_addition(
+    name: str, subject: Subject, empty: Installation, uv: Path, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    """Print what adding the plugin costs, and fail where that is far from its target."""
     home = copy_home(empty.home, tmp_path / "home")
     there = Installation(checkout=empty.checkout, home=home, environment=empty.environment)
     there.pm("host", "init", subject.requirement).succeeded()
