@@ -83,10 +83,22 @@ def parse_registry(lock: str) -> str | None:
     return found[1] if found else None
 
 
+_ADDRESS = re.compile(r"^source = \{ (?!registry = |virtual = )", re.MULTILINE)
+_ADDRESSED = re.compile(
+    r'^name = "([^"]*)"\n(?:version = "[^"]*"\n)?source = \{ (?!registry = |virtual = )', re.MULTILINE
+)
+
+
 def parse_version(lock: str, name: str) -> str | None:
     """Return the version of package `name` of a uv.lock; None where it has none."""
     found = re.search(rf'^name = "{re.escape(name)}"\nversion = "([^"]*)"$', lock, re.MULTILINE)
     return found[1] if found else None
+
+
+def addressed_names(lock: str) -> set[str] | None:
+    """Return the packages that a uv.lock has from an address and from no index; None where only a parser can tell."""
+    found = _ADDRESSED.findall(lock)
+    return set(found) if len(found) == len(_ADDRESS.findall(lock)) else None
 
 
 def with_cutoff(lock: str, moment: str, exempt: Sequence[str]) -> str:

@@ -220,23 +220,26 @@ def carry_bytecode(filesystem: ports.Filesystem, base: Path, environment: Path) 
     carried = 0
     for folder, _, names in os.walk(new):
         sources = [name for name in names if name.endswith(".py")]
-        here = Path(folder)
-        cache, old_folder = here / "__pycache__", old / here.relative_to(new)
+        old_folder = os.path.join(old, os.path.relpath(folder, new))
+        cache, old_cache = Path(folder, "__pycache__"), Path(old_folder, "__pycache__")
         try:
-            compiled = os.listdir(old_folder / "__pycache__") if sources else []
+            compiled = os.listdir(old_cache) if sources else []
         except OSError:
             continue
         by_stem: dict[str, str] = {}
         for name in compiled:
             by_stem.setdefault(name.partition(".")[0], name)
+        there = set(os.listdir(cache)) if os.path.isdir(cache) else None
         for source in sources:
             name = by_stem.get(source[: -len(".py")], "")
-            if name and _same_file(old_folder / source, here / source):
-                if not cache.is_dir():
-                    filesystem.make_directories(cache)
-                if not (cache / name).exists():
-                    filesystem.link_file(old_folder / "__pycache__" / name, cache / name)
-                    carried += 1
+            if not name or not _same_file(os.path.join(old_folder, source), os.path.join(folder, source)):
+                continue
+            if there is None:
+                filesystem.make_directories(cache)
+                there = set()
+            if name not in there:
+                filesystem.link_file(old_cache / name, cache / name)
+                carried += 1
     return carried
 
 
@@ -257,9 +260,9 @@ def has_uncompiled(environment: Path) -> bool:
     return False
 
 
-def _same_file(first: Path, second: Path) -> bool:
+def _same_file(first: str, second: str) -> bool:
     try:
-        one, two = first.stat(), second.stat()
+        one, two = os.stat(first), os.stat(second)
     except OSError:
         return False
     return (one.st_dev, one.st_ino) == (two.st_dev, two.st_ino)

@@ -20,16 +20,19 @@ from perdure_pm.ops.sitting_out import marker_environment
 def resolved_versions(wheels: Sequence[Wheel], resolution: Resolution, interpreter: Interpreter) -> dict[str, str]:
     """Return name → version of what the answer installs on this machine: its markers are asked."""
     environment = marker_environment(interpreter)
+    holds = {"": True}  # most lines have the same few markers, and to read one takes longer than all the rest
     found = {wheel.distribution: wheel.version for wheel in wheels}
     for name, block in split_requirements(resolution.requirements).items():
         for line in block.splitlines():
             text = line.partition(" --hash")[0].rstrip(" \\")
             if not text.strip() or line.startswith((" ", "#")):
                 continue
-            requirement = Requirement(text)
-            if requirement.marker is None or Marker(str(requirement.marker)).evaluate(environment):
-                pinned = next(iter(requirement.specifier), None)
+            head, _, marker = text.partition(" ; ")
+            if marker not in holds:
+                holds[marker] = Marker(marker).evaluate(environment)
+            if holds[marker]:
                 # What has an address has its version in the lock.
+                pinned = None if " @ " in head else next(iter(Requirement(head).specifier), None)
                 version = parse_version(resolution.lock, name) if pinned is None else pinned.version
                 if version is not None:
                     found[name] = version

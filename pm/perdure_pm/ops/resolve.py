@@ -10,7 +10,6 @@ line, hashes included. Without plugins from an index there is nothing to resolve
 from __future__ import annotations
 
 import contextlib
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from perdure_pm.model.errors import (
     PerdureError,
 )
 from perdure_pm.model.identity import normalise_distribution
+from perdure_pm.model.lock_view import addressed_names
 from perdure_pm.model.network import public_address
 from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.build import add_wheelhouse_hashes, split_requirements
@@ -247,8 +247,14 @@ def _refuse_asked_by_sources(ground: Ground, locked: Collection[str]) -> None:
 
 def _refuse_taken(ground: Ground, project: Path, locked: Collection[str]) -> None:
     """Refuse what the project's lock has from an address that nobody accepted: what a wheel from there requires."""
-    lock = Locked(tomllib.loads((project / "uv.lock").read_text(encoding="utf-8")))
+    text = (project / "uv.lock").read_text(encoding="utf-8")
     here = {wheel.distribution for wheel in (*ground.release.wheels, *ground.sources.values())}
+    addressed = addressed_names(text)
+    if addressed is not None and addressed <= {*locked, *here}:
+        return
+    import tomllib  # only here: it takes 100 ms for fifty packages
+
+    lock = Locked(tomllib.loads(text))
     for name, address in lock.addresses().items():
         if name not in locked and name not in here:
             who = next((one for one, needs in sorted(lock.requirers().items()) if name in needs), "a plugin")

@@ -90,13 +90,14 @@ def take_inventory(root: Path, known: KnownFiles | None = None, *, skip: str | N
     known = known or {}
     files: dict[str, Entry] = {}
     links: dict[str, str] = {}
-    for path, status in _walk(root, skip):
-        name = path.relative_to(root).as_posix()
+    for name in _names(root, skip):
+        path = os.path.join(root, name)
+        status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
             links[name] = os.readlink(path)
         else:
-            digest = known.get((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)) or hash_file(path)
-            files[name] = Entry(status.st_size, status.st_mtime_ns, digest)
+            seen = known.get((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+            files[name] = Entry(status.st_size, status.st_mtime_ns, seen or hash_file(Path(path)))
     return Inventory(files, links)
 
 
@@ -160,8 +161,7 @@ def find_time_changes(root: Path, inventory: Inventory) -> list[str]:
 
 def find_added(root: Path, inventory: Inventory) -> list[str]:
     """Return the files and links below `root` that the inventory does not have."""
-    there = (path.relative_to(root).as_posix() for path, _ in _walk(root))
-    return [name for name in there if name not in inventory.files and name not in inventory.links]
+    return [name for name in _names(root) if name not in inventory.files and name not in inventory.links]
 
 
 def find_content_changes(
@@ -282,7 +282,7 @@ def hash_tree(roots: dict[str, Path]) -> str:
     """
     digest = hashlib.sha256()
     for name, root in sorted(roots.items()):
-        paths = [root] if root.is_file() else [path for path, _ in _walk(root)]
+        paths = [root] if root.is_file() else [root / name for name in _names(root)]
         for path in sorted(paths):
             relative = path.relative_to(root).as_posix() if path != root else ""
             if "__pycache__" in path.parts or path.suffix in {".pyc", ".pyo"}:
@@ -291,15 +291,26 @@ def hash_tree(roots: dict[str, Path]) -> str:
     return digest.hexdigest()
 
 
-def _walk(root: Path, skip: str | None = None) -> Iterator[tuple[Path, os.stat_result]]:
-    for folder, directories, names in os.walk(root):
-        if skip in directories and Path(folder) == root:
-            directories.remove(skip)
-        links = [name for name in directories if os.path.islink(os.path.join(folder, name))]
-        for name in sorted([*names, *links]):
-            path = Path(folder, name)
-            yield path, path.lstat()
-        directories[:] = sorted(name for name in directories if name not in links)
+def _names(root: Path, skip: str | None = None) -> Iterator[str]:
+    """Yield what below `root` is no directory, links included, by its path relative to it with forward slashes.
+
+    Paths are strings here: objects take longer than all the rest for the ten thousand files of an environment.
+    """
+    folders = [""]
+    while folders:
+        prefix = folders.pop()
+        try:
+            with os.scandir(os.path.join(root, prefix)) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        below = []
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                yield f"{prefix}{entry.name}"
+            elif prefix or entry.name != skip:
+                below.append(f"{prefix}{entry.name}/")
+        folders += reversed(below)
 
 
 def _is_hash_of(expected: str, path: Path, entry: Entry) -> bool:

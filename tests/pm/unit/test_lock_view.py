@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perdure_pm.model.errors import IntegrityFault, PlatformUnsupported
-from perdure_pm.model.lock_view import Artefact, LockedTool, choose_wheel, parse_locked_tool
+from perdure_pm.model.lock_view import Artefact, LockedTool, addressed_names, choose_wheel, parse_locked_tool
 
 MANY = "uv-1.2.3-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
 MUSL = "uv-1.2.3-py3-none-musllinux_1_1_x86_64.whl"
@@ -116,3 +116,17 @@ def test_a_machine_without_a_wheel_is_told_its_name(system: str, machine: str) -
         choose_wheel(parse_locked_tool(LOCK, "uv"), system, machine)
     assert caught.value.summary == f"pm/uv.lock has no uv for {system} on {machine}"
     assert caught.value.context == {"system": system, "machine": machine}
+
+
+@pytest.mark.proves("plugins-direct-urls")
+@pytest.mark.parametrize("project", [".", "pm"])
+def test_what_has_an_address_is_found_as_a_toml_parser_finds_it(checkout: Path, project: str) -> None:
+    text = (checkout / project / "uv.lock").read_text(encoding="utf-8")
+    packages = tomllib.loads(text)["package"]
+    wanted = {entry["name"] for entry in packages if not {"registry", "virtual"} & entry["source"].keys()}
+    assert addressed_names(text) == wanted
+    assert wanted
+    more = '\n[[package]]\nname = "far"\nversion = "1.0"\nsource = { url = "https://x.invalid/far-1.0.whl" }\n'
+    assert addressed_names(text + more) == {*wanted, "far"}
+    odd = '\n[[package]]\nname = "odd"\nmarkers = []\nsource = { git = "https://x.invalid/odd" }\n'
+    assert addressed_names(text + odd) is None, "in a form that is not known only a parser can tell"
