@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,8 @@ def stage(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         generations = list_selected(context)
         require_carriable(generations, programs=False)
         _require_store(context.layout, generations)
-        needs = find_needs(context, generations, None)
+        # For the Python that the generations run on, whatever --python says: their records are for no other.
+        needs = find_needs(replace(context, python=None), generations, None)
         data: dict[str, Any] = {"out": str(out), "target": target_name(), "python": needs.target.python}
         data |= {"generations": [generation.identity for generation in generations], "files": sorted(needs.files)}
         if context.dry_run:

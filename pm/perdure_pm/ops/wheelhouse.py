@@ -95,6 +95,9 @@ class Needs:
                 artefact = offered.choose(name, version, self.target, block, wheelhouse)
                 if artefact is None:
                     self.unavailable.append(f"{name} {version}")
+                elif not artefact.sha256:
+                    way = "it came from a directory of wheels, which --wheelhouse names"
+                    self.unavailable.append(f"{name} {version} ({way})")
                 else:
                     self.add(artefact, name, purpose)
 
