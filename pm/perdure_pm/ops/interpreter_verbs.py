@@ -44,7 +44,7 @@ from perdure_pm.ops.lazy import require_asked
 from perdure_pm.ops.runtime import list_runtimes, load_runtime
 from perdure_pm.store.generations import list_generations
 from perdure_pm.store.layout import Layout, environment_python
-from perdure_pm.store.pointer import list_profiles, load_pointer
+from perdure_pm.store.pointer import list_profiles, load_pointer, refuse_links
 from perdure_pm.store.records import list_kept_records, load_kept_record
 
 ARCHIVE_BYTES = 4 << 30
@@ -108,6 +108,7 @@ def install_interpreter(context: Context, arguments: Mapping[str, Any]) -> Outco
     layout, request = context.layout, read_text(arguments, "request") or ""
     archive = None if is_version(request) else _require_archive(request)
     with exclusive(context, "python install"):
+        refuse_links(layout, layout.interpreters)  # uv would write to wherever it leads
         if archive is None:
             _require_new_enough(request, f"Python {request} was asked for")
             if (found := _find_sound(layout, request)) is not None:
@@ -139,6 +140,8 @@ def uninstall_interpreter(context: Context, arguments: Mapping[str, Any]) -> Out
     layout, filesystem = context.layout, context.filesystem
     request = read_text(arguments, "request") or ""
     with exclusive(context, "python uninstall"):
+        for place in (layout.interpreters, layout.trash):
+            refuse_links(layout, place)
         found = _require_own(layout, request)
         folder = own_folder(layout, found.path)
         _require_unneeded(layout, found, folder)

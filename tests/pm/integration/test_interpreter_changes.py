@@ -127,3 +127,16 @@ def test_what_one_asks_for_by_name_is_not_replaced_by_another(bench: Bench) -> N
     context = replace(bench.context(), host_python=str(running_interpreter().path))
     assert bench.call("install", context).status == "noop"
     assert load_generation(bench.layout, before).record["interpreter"]["path"] == str(running_interpreter().path)
+
+
+@pytest.mark.proves("interpreter-change-mended")
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+def test_no_python_goes_where_a_link_leads(bench: Bench, tmp_path: Path, verb: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "cpython-3.13.0-linux").mkdir(parents=True)
+    bench.layout.interpreters.symlink_to(elsewhere)
+    ended = bench.pm("python", verb, "3.13", "--json")
+    (error,) = ended.envelope["errors"]
+    assert (ended.exit_code, error["code"]) == (8, "integrity")
+    assert "HOME/python" in error["summary"]
+    assert [path.name for path in elsewhere.iterdir()] == ["cpython-3.13.0-linux"]
