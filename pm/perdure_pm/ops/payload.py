@@ -23,6 +23,7 @@ from pathlib import Path
 from perdure_pm import ports
 from perdure_pm.adapters.interpreter import Interpreter, target_name
 from perdure_pm.model.errors import IntegrityFault, InterpreterMissing, PlatformUnsupported, UsageFault
+from perdure_pm.model.identity import parse_generation_number
 from perdure_pm.ops.carried import name_some
 from perdure_pm.store.inventory import FILE_NAME, Inventory, find_content_changes, hash_file, load_inventory
 from perdure_pm.store.layout import Layout
@@ -169,6 +170,8 @@ def unpack(layout: Layout, filesystem: ports.Filesystem, reporter: ports.Reporte
         if number % 100 == 0:
             reporter.progress("activate", f"copying {payload.path.name}", done=number, total=len(brought))
         target = layout.home / name[len(CONTENT) + 1 :]
+        if _names_what_is_there(layout, target):
+            continue  # the generation was built already, and only what comes after that was cut off
         if target.is_file() and not target.is_symlink() and hash_file(target) == entry.sha256:
             continue
         filesystem.remove_tree(target)
@@ -186,3 +189,13 @@ def unpack(layout: Layout, filesystem: ports.Filesystem, reporter: ports.Reporte
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             filesystem.make_read_only(path)
     filesystem.flush(layout.home)
+
+
+def _names_what_is_there(layout: Layout, path: Path) -> bool:
+    """Return whether a file of the home is a profile's pointer that names a sealed generation."""
+    if path != layout.pointer(path.parent.name):
+        return False
+    with contextlib.suppress(OSError, ValueError):
+        identity = read_regular(path, 64).decode("ascii").strip()
+        return parse_generation_number(identity) is not None and (layout.generation(identity) / "record.json").is_file()
+    return False

@@ -14,8 +14,9 @@ from perdure_pm.model.errors import IntegrityFault, InterpreterMissing, Platform
 from perdure_pm.ops.payload import load_payload, require_python, require_room, unpack
 from perdure_pm.store.inventory import FILE_NAME, take_inventory
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.pointer import load_pointer
 from tests.pm.bench import Listening
-from tests.pm.sample_home import snapshot
+from tests.pm.sample_home import IDENTITY, make_generation, select_generation, snapshot
 
 
 def seal(folder: Path, **changes: object) -> Path:
@@ -68,6 +69,27 @@ def test_a_payload_as_it_was_made_is_copied_into_a_home_with_its_times_links_and
     LocalFilesystem().remove_tree(layout.activation)
     with pytest.raises(UsageFault, match=r"is not empty \(config\.yaml, pm, python, store\)"):
         require_room(layout, found)
+
+
+@pytest.mark.proves("payload-resumed")
+def test_a_generation_that_was_built_already_stays_selected_when_the_rest_is_carried_on(
+    payload: Path, home: Path
+) -> None:
+    layout = Layout(home)
+    pointer = payload / "content" / "profiles" / "default" / "current"
+    pointer.parent.mkdir(parents=True)
+    pointer.write_text(f"{IDENTITY}\n", encoding="ascii")
+    found = load_payload(seal(payload))
+    unpack(layout, LocalFilesystem(), Listening(lambda stage: None), found)
+    assert load_pointer(layout, "default") == IDENTITY
+    built = "2-ba9876543210"
+    select_generation(layout, f"{built}\n")
+    unpack(layout, LocalFilesystem(), Listening(lambda stage: None), found)
+    assert load_pointer(layout, "default") == IDENTITY, "what it named was never sealed"
+    make_generation(layout, built)
+    select_generation(layout, f"{built}\n")
+    unpack(layout, LocalFilesystem(), Listening(lambda stage: None), found)
+    assert load_pointer(layout, "default") == built
 
 
 @pytest.mark.proves("payload-resumed")
