@@ -75,12 +75,14 @@ class Interpreter(Machine):
     def _trapped(self, end: State) -> None:
         """Interpret the code that runs at the end of a process."""
         done: dict[Value, None] = {}
-        # A trap may set another one.
+        # A trap may set another one, and one of several may have taken another's place.
         while pending := [trap for trap in end.traps if trap not in done]:
             end.traps = ()
             for trap in pending:
                 done[trap] = None
-                self.code(trap, end, what="trap")
+                state = end if len(pending) == 1 else end.copy()
+                self.code(trap, state, what="trap")
+                end.traps = tuple(dict.fromkeys((*end.traps, *state.traps)))
 
     def _script(self, script: Script, state: State | None) -> State | None:
         """Interpret commands one after the other; None where the end is not reached."""
@@ -428,6 +430,7 @@ class Interpreter(Machine):
                 return self._call_function(name, arguments, state)
             builtin = builtins.TABLE.get(name)
             if builtin is not None:
+                self.emit(Act.RUN, arguments[0], state, by=name, arguments=tuple(arguments[1:]))
                 return builtin(self, arguments, state)
         programs.run(self, name, arguments, state)
         return Outcome(state, state)
