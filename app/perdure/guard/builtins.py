@@ -167,6 +167,7 @@ def _unset(machine: Machine, arguments: list[Value], state: State) -> Outcome:
 
 
 def _set(machine: Machine, arguments: list[Value], state: State) -> Outcome:
+    machine.fallible = True  # with -e and -u
     rest = arguments[1:]
     while rest:
         word = values.known(rest[0])
@@ -347,6 +348,11 @@ def _mapfile(machine: Machine, arguments: list[Value], state: State) -> Outcome:
     return Outcome(state, state)
 
 
+def _kill(machine: Machine, arguments: list[Value], state: State) -> Outcome:
+    machine.fallible = True  # itself, perhaps
+    return Outcome(state, state)
+
+
 def _true(machine: Machine, arguments: list[Value], state: State) -> Outcome:
     return Outcome(state, None)
 
@@ -416,6 +422,7 @@ TABLE: dict[str, Callable[[Machine, list[Value], State], Outcome]] = {
     "false": _false,
     "getopts": _getopts,
     "hash": _hash,
+    "kill": _kill,
     "let": _let,
     "local": _declare,
     "mapfile": _mapfile,

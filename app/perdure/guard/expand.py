@@ -36,6 +36,9 @@ _SEQUENCE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([A-Za-z])\.\.([A-Za
 class Substitutions(Protocol):
     """What expansion needs of the interpreter."""
 
+    fallible: bool
+    """Set where something was expanded that may be an error, after which a command prints nothing."""
+
     def printed(self, body: Script, state: State) -> Value:
         """Return what commands print, interpreted on a copy of the state."""
         ...
@@ -371,6 +374,7 @@ def _single(part: Part, state: State, machine: Substitutions) -> Value:
     if isinstance(part, Number):
         for word in part.words:
             fields(word, state, machine)
+        machine.fallible = True  # a division by zero, a word that is no number
         return ((values.DIGITS,),)
     if isinstance(part, ExtendedPattern):
         # What it excludes or repeats is not worth knowing: any name at all.
@@ -427,6 +431,7 @@ def parameter(part: Parameter, state: State, machine: Substitutions) -> Value:
         return ((values.DIGITS,),) if part.operator == "length" else values.unknown(f"${{!{name}}}")
     found = _stored(part, state, machine)
     if part.indirect:
+        machine.fallible = True
         target = values.known(found) if found is not None else None
         if target is None or not re.fullmatch(r"[A-Za-z_]\w*|\d+", target):
             return values.unknown(f"${{!{name}}}")
@@ -486,6 +491,7 @@ def _by_presence(part: Parameter, found: Value | None, state: State, machine: Su
     if kind == "+":
         return values.union(*([other] if present else []), *([values.EMPTY] if absent else []))
     if kind == "?":
+        machine.fallible = True
         return tuple(present) or values.unknown(f"${part.name}")
     result = values.union(tuple(present), *([other] if absent else []))
     if kind == "=" and absent:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from perdure.domain.effect import Act, Certainty, Text
+from perdure.domain.effect import Act, Certainty, Spelling, Text
 from perdure.guard import builtins, expand, programs, values
-from perdure.guard.machine import Machine, Outcome
+from perdure.guard.machine import Machine, Outcome, numbered
 from perdure.guard.state import State, join, same, widened
 from perdure.guard.tree import (
     Aside,
@@ -122,8 +122,11 @@ class Interpreter(Machine):
     def _pipe(self, command: Pipe, state: State) -> Outcome:
         child = state.copy()
         child.output, child.traps = values.EMPTY, ()
+        outer, self.fallible = self.fallible, False
         end = self.process((command.left,), child)
-        self._own((command.right,), state, end.output)
+        text = values.union(end.output, values.EMPTY) if self.fallible else end.output
+        self.fallible = self.fallible or outer
+        self._own((command.right,), state, text)
         return Outcome(state, state)
 
     def _chain(self, command: Chain, state: State) -> Outcome:
@@ -371,8 +374,10 @@ class Interpreter(Machine):
     def printed(self, body: Script, state: State) -> Value:
         child = state.copy()
         child.output, child.traps = values.EMPTY, ()
+        outer, self.fallible = self.fallible, False
         end = self.process(body, child)
-        result = []
+        result: list[Spelling] = [()] if self.fallible else []
+        self.fallible = self.fallible or outer
         for pieces in end.output:
             last = pieces[-1] if pieces else None
             result.append(
@@ -493,7 +498,7 @@ class Interpreter(Machine):
                 return Outcome(state, state)
             with self.under(Certainty.DEFINITE if len(text) == 1 else Certainty.POSSIBLE):
                 for pieces in text:
-                    source = values.spelled(tuple(Text("0") if piece == values.DIGITS else piece for piece in pieces))
+                    source = values.spelled(numbered(pieces))
                     inner = state if len(text) == 1 else state.copy()
                     if source is None:
                         self.problem(f"{what}: the code is not known before it runs")

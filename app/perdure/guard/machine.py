@@ -67,6 +67,8 @@ class Machine:
         """How many conditions stand between the beginning and here."""
         self.span = NOWHERE
         self.depth = 0
+        self.fallible = False
+        """Whether something was met that may end the process without a word: an error in an expansion, a signal."""
         self._nested = False
         self._steps = 0
         self._deadline = deadline
@@ -259,6 +261,7 @@ class Machine:
 
 
 _THROUGH_PROC = re.compile(r"/+proc/+[^/]+/+(?:task/+[^/]+/+)?(root|cwd)(?=/|$)")
+_ANY_NUMBER = "719304258163"
 _ORDER = (Certainty.DEFINITE, Certainty.POSSIBLE, Certainty.CONDITIONAL)
 
 
@@ -273,6 +276,8 @@ def _word(value: Value) -> Word:
 
 
 def _plain(pieces: Spelling) -> Spelling:
+    if any(isinstance(piece, Text) and _ANY_NUMBER in piece.text for piece in pieces):
+        pieces = _unnumbered(pieces)
     if not any(isinstance(piece, Found | values.Name) for piece in pieces):
         return pieces
     first = pieces[0]
@@ -284,6 +289,25 @@ def _own(piece: Piece) -> Piece:
     if isinstance(piece, Found):
         return Hole(piece.name)
     return Pattern(piece.text) if isinstance(piece, values.Name) else piece
+
+
+def numbered(pieces: Spelling) -> Spelling:
+    """Return code with a number that nobody writes in the place of one that is not known."""
+    return tuple(Text(_ANY_NUMBER) if piece == values.DIGITS else piece for piece in pieces)
+
+
+def _unnumbered(pieces: Spelling) -> Spelling:
+    """Return a word of such code with its numbers not known again."""
+    result: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, Text) and _ANY_NUMBER in piece.text:
+            first, *rest = piece.text.split(_ANY_NUMBER)
+            result.append(Text(first))
+            for part in rest:
+                result += [Pattern(values.DIGITS.text), Text(part)]
+        else:
+            result.append(piece)
+    return values.merged(tuple(result))
 
 
 def _seen(path: Spelling, directories: Value) -> Value:

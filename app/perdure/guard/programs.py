@@ -159,6 +159,8 @@ def _look_alikes(machine: Machine, name: str, words: list[Value], state: State) 
 def _shell(machine: Machine, name: str, words: list[Value], state: State) -> None:
     """`sh`, `bash` and the like: code in a string, a script, or what comes in."""
     rest = list(words)
+    # What stands behind `sh` may be another shell, whose `echo` reads escapes.
+    machine.posix = machine.posix or not name.endswith("bash")
     code = reads = False
     options: frozenset[str] = frozenset()
     while rest:
