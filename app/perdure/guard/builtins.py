@@ -138,8 +138,18 @@ def declare(machine: Machine, item: Value, state: State) -> None:
         state.assign(name.rstrip("+"), values.text(rest), append=name.endswith("+"))
 
 
+def attributes(items: list[Value], state: State) -> None:
+    """Note names that are given an attribute with which they hold something else than they are assigned."""
+    known = _known(items)
+    if any(word is None or (word.startswith("-") and set(word) & set("nlucia")) for word in known):
+        state.odd |= frozenset(word.partition("=")[0] for word in known if word is not None)
+
+
 def _declare(machine: Machine, arguments: list[Value], state: State) -> Outcome:
     exports = values.known(arguments[0]) == "export" or "-x" in _known(arguments)
+    attributes(arguments[1:], state)
+    if values.known(arguments[0]) != "export":
+        machine.local(state, [values.known(argument) for argument in arguments[1:]])
     for argument in arguments[1:]:
         declare(machine, argument, state)
         name = (values.known(argument) or "").partition("=")[0].rstrip("+")
@@ -313,7 +323,10 @@ def _read(machine: Machine, arguments: list[Value], state: State) -> Outcome:
     if array:
         state.arrays[names[0] if names else "REPLY"] = None
     elif len(names) == 1 or not names:
-        trimmed = [_trimmed(line) for line in held] if held is not None else []
+        separators = values.known(state.variables.get("IFS") or values.text(" \t\n"))
+        if separators not in {"", " \t\n"}:
+            held = None
+        trimmed = [line if not separators else _trimmed(line) for line in held] if held is not None else []
         state.assign(names[0] if names else "REPLY", values.every(trimmed) if held else values.unknown("read"))
     else:
         for number, name in enumerate(names):
@@ -341,9 +354,11 @@ def _column(held: list[Value] | None, number: int, *, last: bool, name: str, sta
 
 
 def _mapfile(machine: Machine, arguments: list[Value], state: State) -> Outcome:
-    operands = [word for word in _known(arguments[1:]) if word is not None and not word.startswith("-")]
+    words = _known(arguments[1:])
+    operands = [word for word in words if word is not None and not word.startswith("-")]
     name = operands[-1] if operands else "MAPFILE"
-    held = values.lines(state.stdin) if state.stdin is not None and len(state.stdin) == 1 else None
+    plain = set(words) <= {"-t", name} and state.stdin is not None and len(state.stdin) == 1
+    held = values.lines(state.stdin) if plain and state.stdin is not None else None
     state.arrays[name] = {str(number): line for number, line in enumerate(held)} if held is not None else None
     return Outcome(state, state)
 

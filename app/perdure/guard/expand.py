@@ -76,7 +76,9 @@ def value(word: Word, state: State, machine: Substitutions, *, assigned: bool = 
                 piece = _tilde(part.text, state, alone=len(word.parts) == 1) if number == 0 else values.text(part.text)
         elif isinstance(part, Parameter) and _is_list(part):
             listed = _list(part, state, machine)
-            piece = values.unknown(f"${part.name}") if listed is None else values.spaced(listed)
+            piece = (
+                values.unknown(f"${part.name}") if listed is None else values.between(listed, _separator(part, state))
+            )
         else:
             piece = _single(part, state, machine)
         result = values.joined(result, piece)
@@ -418,7 +420,7 @@ def _list(part: Parameter, state: State, machine: Substitutions) -> list[Value] 
         if part.name in {"@", "*"}:
             items = [state.name or values.unknown("$0"), *items]
         return items[start:] if len(numbers) == 1 else items[start : start + int(numbers[1] or 0)]
-    arguments = [value(word, state, machine) for word in part.arguments]
+    arguments = [_pattern(word, state, machine) for word in part.arguments]
     if part.operator in {"-", ":-", "=", ":=", "+", ":+", "?", ":?"}:
         return items if items and part.operator not in {"+", ":+"} else None
     return [changed(item, part.operator, arguments) for item in items]
@@ -447,8 +449,26 @@ def parameter(part: Parameter, state: State, machine: Substitutions) -> Value:
     if operator == ":":
         arguments = [value(word, state, machine) for word in part.arguments]
     else:
-        arguments = [value(word, state, machine) if word.parts else values.EMPTY for word in part.arguments]
+        arguments = [_pattern(word, state, machine) for word in part.arguments]
     return changed(base, operator, arguments)
+
+
+def _separator(part: Parameter, state: State) -> Value:
+    """Return what stands between elements that become one text: for ``*`` the first character of ``IFS``."""
+    if part.name == "@" or _index_text(part) == "@" or "IFS" not in state.variables:
+        return values.text(" ")
+    known = values.known(state.variables["IFS"] or values.text(" "))
+    return values.unknown("IFS") if known is None else values.text(known[:1])
+
+
+def _pattern(word: Word, state: State, machine: Substitutions) -> Value:
+    """Return a pattern of an operator; quoted characters that would be a glob make it unknown."""
+    for part in word.parts:
+        if getattr(part, "quoted", False):
+            text = part.text if isinstance(part, Literal) else values.known(_single(part, state, machine))
+            if text is None or re.search(r"[*?\[\\]", text):
+                return values.unknown("a pattern")
+    return value(word, state, machine) if word.parts else values.EMPTY
 
 
 def _stored(part: Parameter, state: State, machine: Substitutions) -> Value | None:
@@ -456,7 +476,7 @@ def _stored(part: Parameter, state: State, machine: Substitutions) -> Value | No
         listed = state.positionals
         if listed is None:
             return values.unknown("$*")
-        return values.spaced(listed)
+        return values.between(listed, _separator(part, state))
     if part.index is None:
         return state.variable(part.name)
     elements = state.arrays.get(part.name)
@@ -464,7 +484,7 @@ def _stored(part: Parameter, state: State, machine: Substitutions) -> Value | No
         return values.unknown(f"${{{part.name}[…]}}")
     index = _index_text(part)
     if index == "*":
-        return values.spaced(elements.values())
+        return values.between(elements.values(), _separator(part, state))
     key = values.known(value(part.index, state, machine))
     if key is None or (key not in elements and not key.isdigit()):
         return (

@@ -189,7 +189,10 @@ class _Find:
             return _ANYTHING
         if text in {"-print", "-print0", "-ls", "-printf"}:
             self.acted = True
-            self._print(before)
+            if text == "-printf":
+                self.state.output = values.joined(self.state.output, values.unknown("find -printf"))
+            else:
+                self._print(before)
         if text == "-files0-from" or text is None:
             self.roots.append(values.unknown("find"))
         if text in _TESTS_WITH_VALUE:

@@ -38,6 +38,11 @@ from perdure.guard.tree import (
 )
 from perdure.guard.values import Value
 
+_TELLING = frozenset({"pushd", "popd"})
+_TELLING_ALONE = frozenset(
+    {"alias", "declare", "export", "local", "readonly", "set", "shopt", "trap", "typeset", "unalias"}
+)
+"""Builtins that print something, always or when they are given no name."""
 _ROUNDS = 3
 _ACTIVE_CALLS = 3
 _NO_FILE = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/fd/")
@@ -54,6 +59,7 @@ class Interpreter(Machine):
         self._active: list[tuple[str, tuple[int, int], int]] = []
         self._processes = 0
         self._ways_out = 0
+        self._locals: list[dict[str, Value | None]] = []
 
     def process(self, script: Script, state: State) -> State:
         outer = self._ends, self._returns, self._escapes
@@ -254,6 +260,14 @@ class Interpreter(Machine):
                         items.append(given)
                     else:
                         items += expand.fields(given, state, self)
+                if any(isinstance(item, Assignment) for item in items):
+                    named = [values.text(item.name) for item in items if isinstance(item, Assignment)]
+                    options = [item for item in items if not isinstance(item, Assignment)]
+                    builtins.attributes([*options, *named], state)
+                if command.keyword in {"local", "declare", "typeset"}:
+                    self.local(
+                        state, [item.name if isinstance(item, Assignment) else values.known(item) for item in items]
+                    )
                 exports = command.keyword == "export" or values.text("-x") in items
                 for item in items:
                     if isinstance(item, Assignment):
@@ -271,7 +285,7 @@ class Interpreter(Machine):
             if not arguments:
                 for assignment in command.assignments:
                     self._assign(assignment, state)
-                return self._with_redirects(command.redirects, state, lambda: Outcome(state, state))
+                return self._with_redirects(command.redirects, state, lambda: self._nothing(command, state))
             if not command.assignments:
                 return self._with_redirects(command.redirects, state, lambda: self.call(arguments, state))
             names = [assignment.name for assignment in command.assignments]
@@ -287,6 +301,16 @@ class Interpreter(Machine):
                 way.variables.update(before)
                 way.exported = exported
             return outcome
+
+    def _nothing(self, command: Simple, state: State) -> Outcome:
+        """Return what is known after redirects alone: in a substitution, one that reads prints what it reads."""
+        if (
+            not command.assignments
+            and state.stdin is not None
+            and any(item.operator == "<" for item in command.redirects)
+        ):
+            state.output = values.joined(state.output, state.stdin)
+        return Outcome(state, state)
 
     def _assign(self, item: Assignment, state: State, *, declared: bool = False) -> None:
         if item.elements is not None:
@@ -436,6 +460,10 @@ class Interpreter(Machine):
             builtin = builtins.TABLE.get(name)
             if builtin is not None:
                 self.emit(Act.RUN, arguments[0], state, by=name, arguments=tuple(arguments[1:]))
+                if name in _TELLING or (
+                    name in _TELLING_ALONE and all(values.starts_with(w, "-") for w in arguments[1:])
+                ):
+                    state.output = values.joined(state.output, values.unknown(name))
                 return builtin(self, arguments, state)
         programs.run(self, name, arguments, state)
         return Outcome(state, state)
@@ -446,7 +474,8 @@ class Interpreter(Machine):
             script = self.parse(state.aliases.pop(name), self.seconds_left)
         except UnreadableError:
             script = ()
-        with self.under(Certainty.CONDITIONAL), self.nested() as allowed:
+        sure = self.posix or "expand_aliases" in state.options
+        with self.under(Certainty.POSSIBLE if sure else Certainty.CONDITIONAL), self.nested() as allowed:
             if allowed and script and isinstance(last := script[-1], Simple):
                 for command in script[:-1]:
                     self.run(command, state)
@@ -467,6 +496,7 @@ class Interpreter(Machine):
         outer_escapes, self._escapes = self._escapes, []
         outer_positionals = state.positionals
         self._active.append((name, decided, self._processes))
+        self._locals.append({})
         success: State | None = None
         failure: State | None = None
         bodies = state.functions[name]
@@ -482,11 +512,24 @@ class Interpreter(Machine):
                 success, failure = join(success, left), join(failure, left)
         finally:
             self._active.pop()
+            locals_before = self._locals.pop()
             self._returns, self._escapes = outer_returns, outer_escapes
         for way in (success, failure):
             if way is not None:
                 way.positionals = outer_positionals
+                for local, before in locals_before.items():
+                    now = way.variables.pop(local, None)
+                    if before is not None:
+                        way.variables[local] = before if now is None else values.union(before, now)
         return Outcome(success, failure)
+
+    def local(self, state: State, items: list[str | None]) -> None:
+        if not self._locals:
+            return
+        for item in items:
+            name = (item or "").partition("=")[0].rstrip("+")
+            if name and not name.startswith("-"):
+                self._locals[-1].setdefault(name, state.variables.get(name))
 
     def code(self, text: Value, state: State, *, what: str) -> Outcome:
         """Interpret code in this shell; every text that it may be, and not analysable where one is open."""

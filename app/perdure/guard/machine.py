@@ -233,6 +233,10 @@ class Machine:
         found = self.session.probe.script(path)
         return values.text(found) if found is not None else values.unknown(path)
 
+    def local(self, state: State, items: list[str | None]) -> None:
+        """Note that names are those of the function that runs."""
+        raise NotImplementedError
+
     def leave(self, state: State) -> None:
         """Let the process end here."""
         raise NotImplementedError

@@ -11,7 +11,9 @@ from perdure.domain.effect import Hole, Pattern, Spelling, Text
 from perdure.guard import values
 from perdure.guard.values import Value
 
-_ESCAPE = re.compile(r"\\(?:([abeEfnrtv\\\"'])|0?([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(c))")
+_ESCAPE = re.compile(
+    r"\\(?:([abeEfnrtv\\\"'])|0?([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(c))"
+)
 _LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _FORMAT = re.compile(r"%(?:%|[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:\([^)]*\))?[A-Za-z])")
 _MOST_ROUNDS = 64
@@ -21,10 +23,13 @@ def unescaped(text: str) -> str:
     """Return a text with the escapes of ``echo -e`` and ``printf`` replaced."""
 
     def replace(match: re.Match[str]) -> str:
-        letter, octal, hexadecimal, _ = match.groups()
+        letter, octal, hexadecimal, short, long, _ = match.groups()
         if letter:
             return _LETTERS.get(letter, letter)
-        return chr(int(octal, 8) & 0xFF if octal else int(hexadecimal, 16))
+        if octal:
+            return chr(int(octal, 8) & 0xFF)
+        number = int(hexadecimal or short or long or "0", 16)
+        return chr(number) if number <= 0x10FFFF else ""
 
     stop = re.search(r"(?<!\\)(?:\\\\)*\\c", text)
     return _ESCAPE.sub(replace, text[: stop.end() - 2] if stop else text)

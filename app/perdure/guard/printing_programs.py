@@ -8,15 +8,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from perdure.domain.effect import MOST_SPELLINGS, Act, Hole, Pattern, Piece, Spelling, Text
+from perdure.domain.effect import MOST_SPELLINGS, Act, Pattern, Piece, Text
 from perdure.guard import values, verbs
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
 
+_LINES = re.compile(r"-|-n?\+?\d+|-n|\d+|-[urfbhRV]+|--lines=\d+")
+"""Options of those programs with which lines stay as they are, and their values."""
+
+
+_ANY_NAME = values.union(values.NAME, ((Text("."), values.Name("*")),))
+"""Some name without a slash, which may begin with a dot."""
+
 
 def _cat(machine: Machine, name: str, words: list[Value], state: State) -> None:
     files = [word for word in words if not (values.known(word) or "").startswith("-") or values.known(word) == "-"]
+    if any(values.known(word) not in {"-", "-u", "--"} and values.starts_with(word, "-") for word in words):
+        state.output = values.joined(state.output, values.unknown("cat"))  # numbered, or with marks
+        return
     for word in files or [values.text("-")]:
         if values.known(word) == "-":
             text = state.stdin if state.stdin is not None else values.unknown("standard input")
@@ -44,8 +54,8 @@ def _through(machine: Machine, name: str, words: list[Value], state: State) -> N
     verb = verbs.table().get(name)
     if verb is not None:
         verbs.apply(verb, verbs.split(words, verb.valued), machine, state, by=name)
-    reads = not any(not (values.known(word) or "-").startswith(("-", "+")) for word in words)
-    text = state.stdin if reads and state.stdin is not None else values.unknown(name)
+    plain = all(_LINES.fullmatch(values.known(word) or "-?") for word in words)
+    text = state.stdin if plain and state.stdin is not None else values.unknown(name)
     state.output = values.joined(state.output, text)
 
 
@@ -67,31 +77,32 @@ def _name_only(machine: Machine, name: str, words: list[Value], state: State) ->
 
 
 def _basename(machine: Machine, name: str, words: list[Value], state: State) -> None:
-    operands = [word for word in words if not (values.known(word) or "").startswith("-")]
-    if not operands:
+    if any(values.starts_with(word, "-") for word in words) or not words:
+        state.output = values.joined(state.output, _ANY_NAME, values.text("\n"))
         return
-    suffix = values.known(operands[1]) if len(operands) > 1 else ""
-    found: list[Spelling] = []
-    for pieces in operands[0]:
+    suffix = values.known(words[1]) if len(words) > 1 else ""
+    found: list[Value] = []
+    for pieces in words[0]:
         text = values.spelled(pieces)
         if text is None or suffix is None:
-            found.append((values.Name("*"),))  # whatever it is, it has no slash
+            found.append(_ANY_NAME)  # whatever it is, it has no slash
         else:
             part = text.rstrip("/").rpartition("/")[2]
-            found.append((Text(part.removesuffix(suffix) if part != suffix else part),))
-    state.output = values.joined(state.output, values.union(tuple(found)), values.text("\n"))
+            found.append(values.text(part.removesuffix(suffix) if part != suffix else part))
+    state.output = values.joined(state.output, values.every(found), values.text("\n"))
 
 
 def _dirname(machine: Machine, name: str, words: list[Value], state: State) -> None:
-    found: list[Spelling] = []
-    for pieces in words[-1] if words else ():
-        text = values.spelled(pieces)
-        if text is None:
-            found.append((Hole("$(dirname …)"),))
-        else:
-            head = text.rstrip("/").rpartition("/")[0].rstrip("/")
-            found.append((Text(head or ("/" if text.startswith("/") else ".")),))
-    state.output = values.joined(state.output, values.union(tuple(found or [()])), values.text("\n"))
+    for word in words:
+        found: list[Value] = []
+        for pieces in word:
+            text = values.spelled(pieces)
+            if text is None or text.startswith("-"):
+                found.append(values.unknown("$(dirname …)"))
+            else:
+                head = text.rstrip("/").rpartition("/")[0].rstrip("/")
+                found.append(values.text(head or ("/" if text.startswith("/") else ".")))
+        state.output = values.joined(state.output, values.every(found), values.text("\n"))
 
 
 def _realpath(machine: Machine, name: str, words: list[Value], state: State) -> None:
@@ -100,8 +111,12 @@ def _realpath(machine: Machine, name: str, words: list[Value], state: State) -> 
         (values.known(word) or "") in {"-f", "-e", "-m", "--canonicalize"} for word in words
     )
     for operand in operands:
-        # The path itself, which is compared by where it leads, or unknown where a link's text is meant.
-        path = values.absolute(operand, state.directories) if resolves else values.unknown("readlink")
+        # With a slash behind it, it is compared by where it leads; where that is, only the machine knows.
+        path = values.unknown("readlink")
+        if resolves:
+            path = values.union(
+                values.joined(values.absolute(operand, state.directories), values.text("/")), values.unknown(name)
+            )
         state.output = values.joined(state.output, path, values.text("\n"))
 
 
@@ -129,20 +144,25 @@ def _mktemp(machine: Machine, name: str, words: list[Value], state: State) -> No
 
 def _date(machine: Machine, name: str, words: list[Value], state: State) -> None:
     form = next((text for word in words if (text := values.known(word) or "").startswith("+")), "")
-    slashes = "/" in form or re.search(r"%[Dx]", form) or not form
-    state.output = values.joined(
-        state.output, values.unknown("date") if slashes else ((values.DIGITS,),), values.text("\n")
-    )
+    result = values.EMPTY if form else values.unknown("date")
+    for number, part in enumerate(re.split(r"(%[-_0^#+:]*\d*[A-Za-z%])", form[1:])):
+        if number % 2 and part[-1] in "DxcX%":
+            result = values.joined(result, values.unknown("date"))
+        else:
+            result = values.joined(result, ((values.DIGITS,),) if number % 2 else values.text(part))
+    state.output = values.joined(state.output, result, values.text("\n"))
 
 
 def _seq(machine: Machine, name: str, words: list[Value], state: State) -> None:
     numbers = [values.known(word) or "" for word in words]
+    if not all(re.fullmatch(r"-?[\d.]+", number) for number in numbers):
+        state.output = values.joined(state.output, values.unknown("seq"))
+        return
     if 1 <= len(numbers) <= 2 and all(number.isdigit() for number in numbers):
         first, last = (1, int(numbers[0])) if len(numbers) == 1 else (int(numbers[0]), int(numbers[1]))
         if last - first < MOST_SPELLINGS:
-            state.output = values.joined(
-                state.output, values.text("".join(f"{number}\n" for number in range(first, last + 1)))
-            )
+            text = "".join(f"{number}\n" for number in range(first, last + 1))
+            state.output = values.joined(state.output, values.text(text))
             return
     state.output = values.joined(state.output, ((values.DIGITS,),), values.text("\n"))
 
@@ -152,8 +172,8 @@ def _nothing(machine: Machine, name: str, words: list[Value], state: State) -> N
 
 
 PROGRAMS: dict[str, Callable[[Machine, str, list[Value], State], None]] = {
-    **dict.fromkeys(("sort", "uniq", "head", "tail", "tac", "shuf", "nl"), _through),
-    **dict.fromkeys(("whoami", "id", "hostname", "uname", "nproc", "arch", "tty", "logname"), _name_only),
+    **dict.fromkeys(("sort", "uniq", "head", "tail", "tac", "shuf"), _through),
+    **dict.fromkeys(("whoami", "id", "hostname", "uname", "nproc", "arch", "logname"), _name_only),
     **dict.fromkeys(("realpath", "readlink"), _realpath),
     **dict.fromkeys(("test", "[", "sleep", "mkdir", "touch", "wait", "kill"), _nothing),
     "basename": _basename,

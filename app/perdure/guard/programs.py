@@ -239,6 +239,8 @@ def _env(machine: Machine, name: str, words: list[Value], state: State) -> None:
     if rest:
         machine.call(rest, child, external=True)
         state.output = child.output
+    else:
+        state.output = values.joined(state.output, values.unknown("env"))
 
 
 def _xargs(machine: Machine, name: str, words: list[Value], state: State) -> None:

@@ -57,6 +57,8 @@ class State:
     """``$0``."""
     exported: frozenset[str] = frozenset()
     """Variables that a program is given too, beside those that the shell itself was given."""
+    odd: frozenset[str] = frozenset()
+    """Names that hold something else than they are assigned: references, lower case, numbers."""
     options: frozenset[str] = frozenset()
     """What ``set`` and ``shopt`` switched on, as far as it changes how words come out."""
     files: dict[str, Value] = field(default_factory=dict)
@@ -115,7 +117,9 @@ class State:
 
     def assign(self, name: str, value: Value, *, append: bool = False) -> None:
         """Set a variable."""
-        if append:
+        if name in self.odd:
+            value = values.unknown(f"${name}")
+        elif append:
             value = values.joined(self.variable(name) or values.EMPTY, value)
         if name in self.arrays:
             elements = self.arrays[name]
@@ -190,6 +194,7 @@ def join(left: State | None, right: State | None) -> State | None:
     for name in right.functions:
         result.functions[name] = tuple(dict.fromkeys((*left.functions.get(name, ()), *right.functions[name])))
     result.aliases |= right.aliases
+    result.odd = left.odd | right.odd
     result.exported = left.exported | right.exported
     result.traps = tuple(dict.fromkeys((*left.traps, *right.traps)))
     result.positionals = left.positionals if left.positionals == right.positionals else None

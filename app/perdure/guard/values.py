@@ -140,13 +140,13 @@ def placed(arguments: list[Value]) -> tuple[Value, ...]:
     return tuple(arguments)
 
 
-def spaced(words: Iterable[Value]) -> Value:
-    """Return words as one text with blanks between; one that may be no word or several leaves nothing known."""
+def between(words: Iterable[Value], separator: Value) -> Value:
+    """Return words as one text; one that may be no word or several leaves nothing known."""
     result: list[Value] = []
     for word in words:
         if any(isinstance(piece, Hole) for pieces in word for piece in pieces):
             return unknown("$*")
-        result += [text(" "), word] if result else [word]
+        result += [separator, word] if result else [word]
     return joined(*result)
 
 
