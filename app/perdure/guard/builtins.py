@@ -77,6 +77,8 @@ def _pushd(machine: Machine, arguments: list[Value], state: State) -> Outcome:
 
 
 def _popd(machine: Machine, arguments: list[Value], state: State) -> Outcome:
+    state.assign("OLDPWD", state.directories)
+    state.variables.pop("PWD", None)
     if not state.stack:
         state.directories = values.union(state.directories, values.unknown("popd"))
         return Outcome(state, state)

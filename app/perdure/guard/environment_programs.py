@@ -185,6 +185,7 @@ def _uv_pip(machine: Machine, words: list[Value], state: State) -> None:
             machine.emit(Act.CHANGE, place, state, by=by, recursive=True)
     elif python:
         for given in python:
+            machine.emit(Act.CHANGE, given, state, by=by, recursive=True)
             environment(machine, given, state, by=by)
     elif arguments.has(frozenset({"--system"})):
         _on_path(machine, state, by)

@@ -8,11 +8,10 @@ stay patterns.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import Protocol
 
 from perdure.domain.effect import MOST_SPELLINGS, Hole, Pattern, Piece, Spelling, Text
-from perdure.guard import values
+from perdure.guard import braces, values
 from perdure.guard.operators import changed
 from perdure.guard.state import State
 from perdure.guard.tree import (
@@ -29,8 +28,6 @@ from perdure.guard.tree import (
 from perdure.guard.values import Value
 
 _SPECIAL = re.compile(r"[*?\[{~]")
-_MOST_BRACES = 256
-_SEQUENCE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
 
 
 class Substitutions(Protocol):
@@ -58,7 +55,7 @@ def fields(word: Word, state: State, machine: Substitutions) -> list[Value]:
     if len(parts) == 1 and isinstance(only := parts[0], Literal) and (only.quoted or not _SPECIAL.search(only.text)):
         return [values.text(only.text)]
     result: list[Value] = []
-    for alternative in _braces(parts):
+    for alternative in braces.expanded(parts):
         result += _fields(alternative, state, machine)
     return result
 
@@ -83,113 +80,6 @@ def value(word: Word, state: State, machine: Substitutions, *, assigned: bool = 
             piece = _single(part, state, machine)
         result = values.joined(result, piece)
     return result
-
-
-def _braces(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
-    """Return the words that brace expansion makes of one, in order; the word itself where there is none."""
-    if not _any_braces(parts):
-        return [parts]
-    # Characters that count are those of unquoted literals; everything else is one opaque symbol.
-    symbols: list[str | Part] = []
-    for part in parts:
-        if isinstance(part, Literal) and not part.quoted:
-            symbols += part.text
-        else:
-            symbols.append(part)
-    expanded = _expand_braces(symbols, [0])
-    return [_parts(symbols) for symbols in expanded] if expanded is not None else [(Parameter("{…}", quoted=True),)]
-
-
-def has_braces(word: Word) -> bool:
-    """Return whether a word may be subject to brace expansion."""
-    return _any_braces(word.parts)
-
-
-def _any_braces(parts: tuple[Part, ...]) -> bool:
-    return any(isinstance(part, Literal) and not part.quoted and "{" in part.text for part in parts)
-
-
-def _expand_braces(symbols: list[str | Part], count: list[int]) -> list[list[str | Part]] | None:
-    """Return the alternatives of a word in symbols; None where there are too many."""
-    for start, symbol in enumerate(symbols):
-        if symbol != "{":
-            continue
-        found = _closing(symbols, start)
-        if found is None:
-            continue
-        end, commas = found
-        inside = symbols[start + 1 : end]
-        choices = _choices(inside, [comma - start - 1 for comma in commas])
-        if choices is None:
-            continue
-        rest = _expand_braces(symbols[end + 1 :], count)
-        if rest is None:
-            return None
-        result = []
-        for choice in choices:
-            inner = _expand_braces(choice, count) if len(commas) else [choice]
-            if inner is None:
-                return None
-            for middle in inner:
-                count[0] += len(rest)
-                if count[0] > _MOST_BRACES:
-                    return None
-                result += [[*symbols[:start], *middle, *tail] for tail in rest]
-        return result
-    return [symbols]
-
-
-def _closing(symbols: list[str | Part], start: int) -> tuple[int, list[int]] | None:
-    """Return where a brace closes, and the commas between that belong to it."""
-    depth = 0
-    commas: list[int] = []
-    for at in range(start, len(symbols)):
-        symbol = symbols[at]
-        if symbol == "{":
-            depth += 1
-        elif symbol == "}":
-            depth -= 1
-            if depth == 0:
-                return at, commas
-        elif symbol == "," and depth == 1:
-            commas.append(at)
-    return None
-
-
-def _choices(inside: list[str | Part], commas: list[int]) -> list[list[str | Part]] | None:
-    if commas:
-        edges = [-1, *commas, len(inside)]
-        return [inside[left + 1 : right] for left, right in pairwise(edges)]
-    plain = "".join(symbol for symbol in inside if isinstance(symbol, str))
-    match = _SEQUENCE.fullmatch(plain) if len(plain) == len(inside) else None
-    if match is None:
-        return None
-    if match[1]:
-        first, last, width = int(match[1]), int(match[2]), max(len(match[1]), len(match[2]))
-        padded = any(text.lstrip("-").startswith("0") and len(text.lstrip("-")) > 1 for text in (match[1], match[2]))
-    else:
-        first, last, width, padded = ord(match[4]), ord(match[5]), 0, False
-    step = abs(int(match[3] or match[6] or 1)) or 1
-    if abs(last - first) // step >= _MOST_BRACES:
-        return [[Parameter("{…}", quoted=True)]]
-    numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
-    if match[1]:
-        return [list(str(number).zfill(width) if padded else str(number)) for number in numbers]
-    return [[chr(number)] for number in numbers]
-
-
-def _parts(symbols: list[str | Part]) -> tuple[Part, ...]:
-    parts: list[Part] = []
-    for symbol in symbols:
-        if isinstance(symbol, str):
-            last = parts[-1] if parts else None
-            if isinstance(last, Literal) and not last.quoted:
-                parts[-1] = Literal(last.text + symbol, quoted=False)
-            else:
-                parts.append(Literal(symbol, quoted=False))
-        else:
-            parts.append(symbol)
-    return tuple(parts)
 
 
 def _fields(parts: tuple[Part, ...], state: State, machine: Substitutions) -> list[Value]:
@@ -480,9 +370,10 @@ def _stored(part: Parameter, state: State, machine: Substitutions) -> Value | No
     if part.index is None:
         return state.variable(part.name)
     elements = state.arrays.get(part.name)
-    if elements is None:
-        return values.unknown(f"${{{part.name}[…]}}")
     index = _index_text(part)
+    if elements is None:
+        value(part.index, state, machine)  # for the commands in it
+        return values.unknown(f"${{{part.name}[…]}}")
     if index == "*":
         return values.between(elements.values(), _separator(part, state))
     key = values.known(value(part.index, state, machine))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from perdure.domain.effect import Act, Certainty, Spelling, Text
-from perdure.guard import builtins, expand, programs, values
+from perdure.guard import braces, builtins, expand, programs, values
 from perdure.guard.machine import Machine, Outcome, numbered
 from perdure.guard.state import State, join, same, widened
 from perdure.guard.tree import (
@@ -38,6 +38,7 @@ from perdure.guard.tree import (
 )
 from perdure.guard.values import Value
 
+_CODE_IN_NAMES = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS4"})
 _TELLING = frozenset({"pushd", "popd"})
 _TELLING_ALONE = frozenset(
     {"alias", "declare", "export", "local", "readonly", "set", "shopt", "trap", "typeset", "unalias"}
@@ -342,9 +343,22 @@ class Interpreter(Machine):
             state.arrays[item.name] = {**held, key: new} if held is not None and key is not None else None
         else:
             new = expand.value(item.value, state, self, assigned=True)
-            if declared and expand.has_braces(item.value):  # here, unlike elsewhere, they are expanded
+            if declared and braces.in_word(item.value):  # here, unlike elsewhere, they are expanded
                 new = values.unknown(f"${item.name}")
             state.assign(item.name, new, append=item.append)
+            if item.name in _CODE_IN_NAMES:
+                self._hook(item.name, new, state)
+
+    def _hook(self, name: str, held: Value, state: State) -> None:
+        """Interpret what a variable makes a shell run by itself, where that shell is asked to."""
+        with self.under(Certainty.CONDITIONAL):
+            if name in {"BASH_ENV", "ENV"}:
+                text = self.contents(values.known(values.absolute(held, state.directories)), state)
+                if values.texts(text) is not None:
+                    self.code(text, state.copy(), what=name)
+            elif values.texts(held) is not None:
+                quoted = values.joined(values.text(': "'), held, values.text('"'))
+                self.code(held if name == "PROMPT_COMMAND" else quoted, state.copy(), what=name)
 
     def _with_redirects(self, redirects: tuple[Redirect, ...], state: State, act: Callable[[], Outcome]) -> Outcome:
         if not redirects:
@@ -467,6 +481,9 @@ class Interpreter(Machine):
                 return builtin(self, arguments, state)
         programs.run(self, name, arguments, state)
         return Outcome(state, state)
+
+    def knows(self, program: str) -> bool:
+        return programs.understood(program)
 
     def _alias(self, name: str, arguments: list[Value], state: State) -> None:
         """Interpret a command as its alias would have it: a shell that is not interactive does not, as a rule."""

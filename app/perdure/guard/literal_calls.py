@@ -31,6 +31,8 @@ _DELETING: dict[str, tuple[str, str]] = {
 _DELETING["deno"] = (r"\bDeno\.(?:remove|removeSync|truncate|truncateSync)\b", r"\bDeno\.remove(?:Sync)?\b")
 _DELETING["awk"] = (r"\bno such function\b", r"\bno such function\b")
 _DELETING["bun"] = _DELETING["node"]
+_PARENTHESES = frozenset({"node", "deno", "bun", "php"})
+"""Languages in which a call has parentheses."""
 _MOVING = {
     "node": r"\b(?:rename|renameSync)\b",
     "perl": r"\brename\b",
@@ -39,7 +41,7 @@ _MOVING = {
 }
 _WRITING = {"node": r"\b(?:writeFile|writeFileSync)\b", "ruby": r"\bFile\.write\b", "php": r"\bfile_put_contents\b"}
 _RUNNING = {
-    "node": r"\b(?:exec|execSync)\b",
+    "node": r"\b(?:exec|execSync|spawn|spawnSync|execFile|execFileSync)(?=\s*\()",
     "perl": r"\b(?:system|exec)\b",
     "ruby": r"\b(?:system|exec|spawn)\b",
     "php": r"\b(?:system|exec|shell_exec|passthru)\b",
@@ -63,27 +65,47 @@ def read(machine: Machine, language: str, code: Value, state: State) -> None:
                 if language in table:
                     _emit(machine, source, table[language], act, state, language, recursive=False)
             if language in _RUNNING:
-                for argument in _arguments(source, _RUNNING[language]):
-                    if argument is not None:
-                        machine.shell(
-                            values.text(argument), state.copy(), positionals=(), name=values.text("sh"), what=language
-                        )
+                _run(machine, source, language, state)
+
+
+def _run(machine: Machine, source: str, language: str, state: State) -> None:
+    """Interpret the commands that code runs: one text for a shell, or a program with its arguments."""
+    for match in re.finditer(_RUNNING[language], source):
+        found = re.match(rf"\s*\(?\s*({_STRING}(?:\s*,\s*\[?\s*{_STRING})*)\s*(?![.+\w])", source[match.end() :])
+        if found is None:
+            continue
+        words = [values.text(_literal(item)) for item in re.finditer(_STRING, found[1])]
+        if len(words) == 1 and not re.search(r"spawn|execFile", match[0]):
+            machine.shell(words[0], state.copy(), positionals=(), name=values.text("sh"), what=language)
+        else:
+            machine.call(words, state.copy(), external=True)
+    if language in {"perl", "ruby", "php"}:
+        for match in re.finditer(r"`([^`]*)`|(?:%x|qx)\s*[({\[/]([^)}\]/]*)", source):
+            text = values.text(match[1] or match[2] or "")
+            machine.shell(text, state.copy(), positionals=(), name=values.text("sh"), what=language)
 
 
 def _emit(machine: Machine, source: str, call: str, act: Act, state: State, language: str, *, recursive: bool) -> None:
-    for argument in _arguments(source, call):
+    for argument in _arguments(source, call, language):
         operand = values.unknown("an argument") if argument is None else values.text(argument)
         machine.emit(act, operand, state, by=f"{language} code", recursive=recursive)
 
 
-def _arguments(source: str, call: str) -> list[str | None]:
+def _arguments(source: str, call: str, language: str) -> list[str | None]:
     """Return the first arguments of the calls: a text, or None where it is anything but a literal."""
     result: list[str | None] = []
+    if language in _PARENTHESES:
+        call = f"(?:{call})(?=\\s*\\()"
     for match in re.finditer(call, source):
         rest = source[match.end() :]
         found = re.match(rf"\s*\(?\s*\[?\s*{_STRING}(?!\s*[.+])", rest)
         if found is not None:
-            result.append(re.sub(r"\\(.)", r"\1", next(part for part in found.groups() if part is not None)))
+            result.append(_literal(found))
         elif re.match(r"\s*\(\s*[^)\s]", rest) or re.match(r"\s+[$@%A-Za-z]", rest):
             result.append(None)
     return result
+
+
+def _literal(found: re.Match[str]) -> str:
+    """Return the text of a string that was matched."""
+    return re.sub(r"\\(.)", r"\1", next(part for part in found.groups() if part is not None))

@@ -233,6 +233,14 @@ class Machine:
         found = self.session.probe.script(path)
         return values.text(found) if found is not None else values.unknown(path)
 
+    def knows(self, program: str) -> bool:
+        """Return whether it is known what a program does."""
+        raise NotImplementedError
+
+    def own_shell(self, code: Value, state: State, what: str) -> None:
+        """Interpret code in a shell that a program starts."""
+        self.shell(code, state.copy(), positionals=(), name=values.text("sh"), what=what)
+
     def local(self, state: State, items: list[str | None]) -> None:
         """Note that names are those of the function that runs."""
         raise NotImplementedError

@@ -102,7 +102,7 @@ def _slice(text: str, arguments: list[str]) -> str | None:
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> re.Pattern[str] | None:
     """Return a glob as a regular expression in which ``*`` crosses slashes; None where it is not modelled."""
-    if "\\" in pattern or "(" in pattern:
+    if "\\" in pattern or "(" in pattern or "[:" in pattern:
         return None
     expression = ""
     for piece in values.globbed(pattern):
@@ -110,8 +110,6 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
             expression += re.escape(piece.text)
         elif isinstance(piece, Pattern):
             if piece.text.startswith("["):
-                if "[:" in piece.text:
-                    return None
                 inner = piece.text[1:-1]
                 negated = inner[:1] in {"!", "^"}
                 expression += f"[{'^' if negated else ''}{re.escape(inner[negated:]).replace(chr(92) + '-', '-')}]"

@@ -7,7 +7,6 @@ language of their own. Does not own: programs that the table describes (verbs.to
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from perdure.domain.effect import Act, Certainty, Spelling, Text
@@ -16,10 +15,13 @@ from perdure.guard import (
     environment_programs,
     file_programs,
     found,
+    git_program,
     languages,
     printing_programs,
+    shells,
     values,
     verbs,
+    wrappers,
 )
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
@@ -27,7 +29,6 @@ from perdure.guard.values import Value
 
 Program = Callable[[Machine, str, list[Value], State], None]
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=")
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-")
 
 
@@ -43,7 +44,7 @@ def run(machine: Machine, name: str, arguments: list[Value], state: State) -> No
     if program is not None:
         program(machine, name, words, state)
     elif verb is not None:
-        walk(machine, verb, short, words, state)
+        wrappers.walk(machine, verb, short, words, state)
     if short not in _PRINTING and (verb is None or (verb.wraps is None and short not in _SILENT)):
         state.output = values.joined(state.output, values.unknown(f"$({short} …)"))
     if not name.isascii() or any(not text.isascii() for word in words if (text := values.known(word)) is not None):
@@ -69,66 +70,9 @@ def _written(machine: Machine, arguments: list[Value], state: State) -> bool:
     return True
 
 
-def walk(machine: Machine, verb: verbs.Verb, name: str, words: list[Value], state: State) -> None:
-    """Note what a program of the table does."""
-    arguments = verbs.split(words, verb.valued, ordered=verb.ordered)
-    for place in arguments.values(verb.directory):
-        state = elsewhere(state, place)
-    if verb.subcommands and arguments.operands:
-        subcommand = values.known(arguments.operands[0])
-        inner = verb.subcommands.get(subcommand or "")
-        if inner is not None:
-            walk(machine, inner, f"{name} {subcommand}", arguments.operands[1:], state)
-    verbs.apply(verb, arguments, machine, state, by=name)
-    if verb.wraps is not None:
-        _wrapped(machine, verb.wraps, name, arguments, state)
-
-
-def elsewhere(state: State, directory: Value) -> State:
-    """Return a state in another directory."""
-    child = state.copy()
-    child.directories = values.absolute(directory, state.directories)
-    return child
-
-
-def _wrapped(machine: Machine, wrapper: verbs.Wrapper, name: str, arguments: verbs.Arguments, state: State) -> None:
-    child = state.copy()
-    for place in arguments.values(wrapper.directory):
-        child.directories = values.absolute(place, state.directories)
-    with machine.under(wrapper.certainty):
-        for code in arguments.values(wrapper.code):
-            machine.shell(code, child, positionals=tuple(arguments.operands), name=values.text(name), what=f"{name} -c")
-        rest = arguments.operands[wrapper.skip :]
-        if len(rest) > 1 and values.known(rest[0]) in wrapper.code:  # `flock FILE -c CODE`
-            _own_shell(machine, rest[1], child, name)
-            rest = []
-        if wrapper.assignments:
-            rest = _assigned(rest, child)
-        if not rest:
-            pass
-        elif wrapper.joined and len(rest) > 0:
-            machine.shell(_code_of(rest), child, positionals=(), name=values.text("sh"), what=name)
-        else:
-            machine.call(rest, child, external=True)
-    state.output = child.output
-
-
-def _assigned(words: list[Value], state: State) -> list[Value]:
-    """Take the assignments before a command into the state, and return the command."""
-    rest = list(words)
-    while rest and len(rest[0]) == 1 and rest[0][0] and isinstance(first := rest[0][0][0], Text):
-        match = _ASSIGNMENT.match(first.text)
-        if match is None:
-            break
-        state.assign(match[1], (values.merged((Text(first.text[match.end() :]), *rest[0][0][1:])),))
-        state.exported |= {match[1]}
-        rest = rest[1:]
-    return rest
-
-
-def _code_of(words: list[Value]) -> Value:
-    """Return words as one text with blanks between, as a program hands them to a shell."""
-    return values.joined(*[item for word in words for item in (values.text(" "), word)][1:])
+def understood(name: str) -> bool:
+    """Return whether it is known what a program does."""
+    return name in _SPECIAL or name in verbs.table()
 
 
 def unknown_command(machine: Machine, arguments: list[Value], state: State) -> None:
@@ -154,93 +98,6 @@ def _look_alikes(machine: Machine, name: str, words: list[Value], state: State) 
         program = plain(name)
         if program.isascii():
             run(machine, program, [values.text(program), *other], state.copy())
-
-
-def _shell(machine: Machine, name: str, words: list[Value], state: State) -> None:
-    """`sh`, `bash` and the like: code in a string, a script, or what comes in."""
-    rest = list(words)
-    # What stands behind `sh` may be another shell, whose `echo` reads escapes.
-    machine.posix = machine.posix or not name.endswith("bash")
-    code = reads = False
-    options: frozenset[str] = frozenset()
-    while rest:
-        text = values.known(rest[0])
-        if text is None or text[:1] not in {"-", "+"} or text == "-":
-            break
-        rest = rest[1:]
-        if text == "--":
-            break
-        if text in {"--rcfile", "--init-file", "-o", "+o", "-O", "+O"}:
-            if text == "-O" and rest and values.known(rest[0]) == "dotglob":
-                options |= {"dotglob"}
-            rest = rest[1:]
-        elif not text.startswith("--") and text[0] == "-":
-            code = code or "c" in text[1:]
-            reads = reads or "s" in text[1:]
-            if text.endswith(("o", "O")):
-                rest = rest[1:]
-    if code:
-        if rest:
-            machine.shell(
-                rest[0],
-                state,
-                positionals=tuple(rest[2:]),
-                name=(rest[1:2] or [values.text(name)])[0],
-                what=f"{name} -c",
-            )
-    elif rest and not reads and values.known(rest[0]) not in {"-", "/dev/stdin"}:
-        path = values.known(values.absolute(rest[0], state.directories))
-        text_of = machine.contents(path, state)
-        machine.shell(text_of, state, positionals=tuple(rest[1:]), name=rest[0], what=f"{name} {values.shown(rest[0])}")
-    elif state.stdin is not None:
-        machine.shell(
-            state.stdin, state, positionals=tuple(rest), name=values.text(name), what=f"{name} reading its input"
-        )
-
-
-def _env(machine: Machine, name: str, words: list[Value], state: State) -> None:
-    child = state.copy()
-    rest = list(words)
-    while rest:
-        text = values.known(rest[0])
-        if text is None or not text.startswith("-"):
-            break
-        option, rest = rest[0], rest[1:]
-        if text == "--":
-            break
-        long, equals, value = text.partition("=")
-        if long in {"-C", "--chdir"}:
-            place = values.text(value) if equals else (rest or [values.text(".")])[0]
-            rest = rest if equals else rest[1:]
-            child.directories = values.absolute(place, state.directories)
-        elif long in {"-u", "--unset"}:
-            unset = value if equals else values.known(rest[0]) if rest else None
-            rest = rest if equals else rest[1:]
-            child.variables[unset or ""] = None
-        elif text.startswith(("-S", "--split-string", "-vS", "-iS")):
-            joined = values.text(value if equals else text.partition("S")[2])
-            if joined == values.EMPTY and rest:
-                joined, rest = rest[0], rest[1:]
-            if values.known(joined) is None:
-                machine.problem("env -S: the words are not known before it runs")
-                return
-            machine.shell(
-                values.text(f"env {values.known(joined)} " + ' "$@"'),
-                child,
-                positionals=tuple(rest),
-                name=option,
-                what="env -S",
-            )
-            state.output = child.output
-            return
-        elif text in {"-i", "--ignore-environment", "-"}:
-            child.variables |= dict.fromkeys([*state.session.environment, "HOME"])
-    rest = _assigned(rest, child)
-    if rest:
-        machine.call(rest, child, external=True)
-        state.output = child.output
-    else:
-        state.output = values.joined(state.output, values.unknown("env"))
 
 
 def _xargs(machine: Machine, name: str, words: list[Value], state: State) -> None:
@@ -337,13 +194,17 @@ def _parallel(machine: Machine, name: str, words: list[Value], state: State) -> 
     if marked == command:
         marked = [*command, item]
     if len(command) == 1 or not command:
-        machine.shell(_code_of(marked), child, positionals=(), name=values.text("sh"), what=name)
+        machine.shell(wrappers.code_of(marked), child, positionals=(), name=values.text("sh"), what=name)
     else:
         machine.call(marked, child, external=True)
 
 
 def _ssh(machine: Machine, name: str, words: list[Value], state: State) -> None:
     arguments = verbs.split(words, frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw"), ordered=True)
+    for option in arguments.values(frozenset({"-o"})):
+        key, _, code = (values.known(option) or "").partition("=")
+        if key.strip().lower() in {"proxycommand", "localcommand", "knownhostscommand"}:
+            machine.own_shell(values.text(code), state, f"ssh -o {key}")
     if len(arguments.operands) < 2:
         return
     host = values.known(arguments.operands[0])
@@ -354,59 +215,15 @@ def _ssh(machine: Machine, name: str, words: list[Value], state: State) -> None:
     child = state.copy()
     child.directories = values.text(state.session.home)
     with machine.under(Certainty.DEFINITE if bare is not None else Certainty.CONDITIONAL):
-        machine.shell(_code_of(arguments.operands[1:]), child, positionals=(), name=values.text("sh"), what=name)
-
-
-def _own_shell(machine: Machine, code: Value, state: State, what: str) -> None:
-    """Interpret code in a shell that the program starts."""
-    machine.shell(code, state.copy(), positionals=(), name=values.text("sh"), what=what)
+        machine.shell(
+            wrappers.code_of(arguments.operands[1:]), child, positionals=(), name=values.text("sh"), what=name
+        )
 
 
 def _at(machine: Machine, name: str, words: list[Value], state: State) -> None:
     """`at`, `batch`: what comes in is run later, where it was said."""
     if state.stdin is not None and not any((values.known(word) or "").startswith("-l") for word in words):
         machine.shell(state.stdin, state, positionals=(), name=values.text("sh"), what=name)
-
-
-def _git(machine: Machine, name: str, words: list[Value], state: State) -> None:
-    verb = verbs.table()["git"]
-    walk(machine, verb, "git", words, state)
-    arguments = verbs.split(words, verb.valued, ordered=True)
-    for place in arguments.values(verb.directory):
-        state = elsewhere(state, place)
-    operands = arguments.operands
-    subcommand = values.known(operands[0]) if operands else None
-    for setting in arguments.values(frozenset({"-c"})):
-        text = values.known(setting) or ""
-        key, _, value = text.partition("=")
-        if key.startswith("alias.") and key[6:] == subcommand and value.startswith("!"):
-            code = values.joined(values.text(value[1:] + " "), _code_of(operands[1:]))
-            _own_shell(machine, code, state, "git alias")
-    rest = operands[1:]
-    known = [values.known(word) for word in rest]
-    here = values.text(".")
-    if subcommand == "stash" and not {"pop", "apply", "list", "show", "drop", "branch", "clear"} & set(known[:1]):
-        if {"--all", "-a"} & set(known):
-            machine.emit(Act.DELETE, here, state, by="git stash --all", recursive=True, only_below=True)
-        elif {"-u", "--include-untracked"} & set(known):
-            machine.emit(
-                Act.DELETE,
-                here,
-                state,
-                by="git stash -u",
-                recursive=True,
-                only_below=True,
-                spares_ignored=True,
-                certainty=Certainty.CONDITIONAL,
-            )
-    elif subcommand == "submodule" and "foreach" in known:
-        words = [word for word in rest[known.index("foreach") + 1 :] if values.known(word) != "--recursive"]
-        _own_shell(machine, _code_of(words), state, "git submodule foreach")
-    elif subcommand == "bisect" and known[:1] == ["run"]:
-        machine.call(rest[1:], state.copy(), external=True)
-    elif subcommand == "rebase":
-        for code in verbs.split(rest, frozenset({"-x", "--exec"})).values(frozenset({"-x", "--exec"})):
-            _own_shell(machine, code, state, "git rebase -x")
 
 
 _SHELLS = ("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash")
@@ -420,13 +237,13 @@ _SPECIAL: dict[str, Program] = {
     **file_programs.PROGRAMS,
     **printing_programs.PROGRAMS,
     **environment_programs.PROGRAMS,
-    **dict.fromkeys(_SHELLS, _shell),
+    **dict.fromkeys(_SHELLS, shells.run),
     **dict.fromkeys(("docker", "podman", "nerdctl"), containers.run),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), languages.awk),
     **dict.fromkeys(("node", "perl", "ruby", "php", "deno", "bun"), languages.other),
     **dict.fromkeys(("at", "batch"), _at),
-    "env": _env,
-    "git": _git,
+    "env": shells.env,
+    "git": git_program.run,
     "parallel": _parallel,
     "ssh": _ssh,
     "xargs": _xargs,

@@ -175,6 +175,8 @@ class _Reader:
 
     def _found(self, node: ast.expr) -> Value:
         """Return what a search yields: ``glob.glob("…")``, ``Path(…).rglob("…")``, ``os.listdir(…)``."""
+        if isinstance(node, ast.List | ast.Tuple | ast.Set) and node.elts:
+            return values.union(*[self._value(item) for item in node.elts])
         if isinstance(node, ast.Call):
             full = self._full(node.func)
             if full in {"glob.glob", "glob.iglob"} and node.args:
@@ -214,6 +216,8 @@ class _Reader:
             code = self._value(node.args[0])
             if values.texts(code) is not None:
                 read(self.machine, code, self.state, what=self.what)
+            elif full == "exec":
+                self.machine.problem(f"{self.what}: it runs code that is not known before")
         elif isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS and self._is_path(node.func.value):
             deed = _METHODS[node.func.attr]
             self._deed(deed, self._value(node.func.value), f"{self.what}: Path.{node.func.attr}")
@@ -265,7 +269,11 @@ class _Reader:
                 state.directories = values.absolute(self._value(keyword.value), state.directories)
         if command is None:
             return
-        if isinstance(command, ast.List | ast.Tuple):
+        if isinstance(command, ast.Call) and isinstance(command.func, ast.Attribute) and command.func.attr == "split":
+            text = values.known(self._value(command.func.value if not command.args else command.args[0]))
+            words = [values.text(word) for word in (text or "").split()] or [values.unknown("a command")]
+            self.machine.call(words, state, external=True)
+        elif isinstance(command, ast.List | ast.Tuple):
             words = [self._value(item) for item in command.elts]
             if words:
                 self.machine.call(words, state, external=True)

@@ -56,6 +56,7 @@ MOST_BYTES = 16_384
 MOST_OUTPUT = 1_000_000
 _CHUNK = 65_536
 _UNREADABLE = re.compile(r"[^\t\n\x20-\x7e\x80-\U0010ffff]|[\x80-\x9f]")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CONTINUED_COMMENT = re.compile(r"(?:^|[\s;&|()<>`])#[^\n]*(?<!\\)(?:\\\\)*\\\n", re.MULTILINE)
 
 
@@ -206,7 +207,7 @@ class _Builder:
         redirects = tuple(self._redirect(item) for item in node.nodes("Redirs"))
         inner = node.node("Cmd")
         if inner is None:
-            end = max(redirect.target.span.end for redirect in redirects) if redirects else node.span.end
+            end = max((redirect.target.span.end for redirect in redirects), default=node.span.end)
             command: Command = Simple((), (), redirects, Span(node.span.start, end))
         elif inner.kind == "CallExpr":
             command = Simple(
@@ -339,7 +340,10 @@ class _Builder:
             word: Word | None = Word((), Span(node.span.end, node.span.end))
         else:
             word = self._word(value) if value is not None else None
-        return Assignment(node.need("Name").text("Value"), word, node.flag("Append"), self._index(index), elements)
+        name = node.need("Name").text("Value")
+        if not _NAME.fullmatch(name):  # to bash that is a word like any other
+            raise UnreadableError(f"it has an assignment to {name!r}, which is no name", node.span)
+        return Assignment(name, word, node.flag("Append"), self._index(index), elements)
 
     def _optional(self, node: _Node) -> Word:
         value = node.node("Value")

@@ -29,7 +29,7 @@ DIGITS = Name("[0-9]*")
 """Stands for a number: it has no slash and no dot in front."""
 NAME: Value = ((Name("*"),),)
 """Some name without a slash."""
-_GLOB = re.compile(r"\*+|\?|\[[!^]?\]?[^\]/]*\]")
+_GLOB = re.compile(r"\*+|\?|\[[!^]?\]?(?:\[[:.=][^\]/]*[:.=]\]|[^\]/])*\]")
 _MOST_PIECES = 400
 _MOST_CHARACTERS = 20_000
 
@@ -115,7 +115,8 @@ def globbed(unquoted: str) -> Spelling:
     pieces: list[Piece] = []
     at = 0
     for match in _GLOB.finditer(unquoted):
-        pieces += [Text(unquoted[at : match.start()]), Pattern(match[0])]
+        # A set with a class in it is any one character.
+        pieces += [Text(unquoted[at : match.start()]), Pattern("?" if "[:" in match[0] else match[0])]
         at = match.end()
     pieces.append(Text(unquoted[at:]))
     return merged(tuple(pieces))

@@ -57,6 +57,8 @@ class Wrapper:
     """Options whose value is code for a shell."""
     joined: bool
     """Whether the operands are joined to code for a shell."""
+    scans: bool
+    """Whether the command is wherever a word names a program: what stands before it has a form of its own."""
     permutes: bool
     """Whether its options may stand behind its operands."""
     certainty: Certainty
@@ -334,6 +336,7 @@ def _wrapper(data: Mapping[str, object]) -> Wrapper:
         code=_names(data.get("code")),
         joined=bool(data.get("joined")),
         permutes=bool(data.get("permutes")),
+        scans=bool(data.get("scans")),
         certainty=Certainty(str(data.get("certainty", "definite"))),
     )
 

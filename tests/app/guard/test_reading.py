@@ -210,6 +210,42 @@ def test_code_that_is_not_known_is_not_analysable(line: str) -> None:
     assert read(line).not_analysable
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("rm $(date +a)", ["delete a"]),
+        ("rm $(date +a%Y)", ["delete a<[0-9]*>"]),
+        ("rm $(printf '\\u0061')", ["delete a"]),
+        ("rm $(echo abc | head -c1)", ["delete <>"]),
+        ("rm $(echo abc | head -1)", ["delete abc"]),
+        ("rm $(basename -s x ax)", ["delete <*>|.<*>"]),
+        ("rm $(readlink -f /b)", ["delete /b/|<>"]),
+        ("echo a > c; rm $(<c)", ["overwrite c", "delete a"]),
+        ("x='a*b'; rm ${x/'*'/}", ["delete <>"]),
+        ('IFS=; set -- a b; rm "$*"', ["delete ab"]),
+        ('IFS=/; set -- a b; rm "$*"', ["delete a/b"]),
+        ("declare -l x=A; rm $x", ["delete <>"]),
+        ("declare -n r=d; d=a; rm $r", ["delete <>"]),
+        ("x=a; f() { local x=b; }; f; rm $x", ["delete a|b"]),
+        ("x=a; sh -c 'rm $x'", ["delete <>"]),
+        ("export x=a; sh -c 'rm $x'", ["delete a"]),
+        ("x=a sh -c 'rm $x'", ["delete a"]),
+        ("rm a$(echo ${!x}b)", ["delete a|a<>b"]),
+        ("set -- *.x b; rm $2", ["delete <*>.x|b"]),
+        ("shopt -s dotglob; rm *", ["delete <*>|.<*>"]),
+        ("rm .[[:alpha:]]", ["delete .<?>"]),
+        ("echo 'a\\b' | { read x; rm $x; }", ["delete <>"]),
+        ("trap 'rm a' EXIT; trap 'rm b' EXIT", ["delete a", "delete b"]),
+        ("BASH_ENV=<(echo rm a) bash -c :", ["delete a ~"]),
+        ("PS4='$(rm a)'; set -x", ["delete a ~"]),
+        ("x=; rm ${x:-a} ${x:+b} ${x:=c}", ["delete a", "delete c"]),
+        ("time -- rm a", ["delete a"]),
+    ],
+)
+def test_what_is_not_certain_is_not_taken_for_certain(line: str, expected: list[str]) -> None:
+    assert effects(line) == expected
+
+
 @pytest.mark.parametrize("shell", ["powershell", "cmd", "zsh", "fish"])
 def test_a_shell_without_a_reader_is_not_analysable(shell: str) -> None:
     assert [place.reason for place in read("rm a", shell).not_analysable] == [f"there is no reader for {shell} yet"]

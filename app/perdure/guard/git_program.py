@@ -1,0 +1,90 @@
+"""`git`: what it runs for others, and what it takes away.
+
+Owns: aliases and settings on the command line, ``stash``, ``submodule foreach``, ``bisect run``, ``rebase -x``.
+Does not own: subcommands that the table describes (clean, rm, worktree).
+"""
+
+from __future__ import annotations
+
+from perdure.domain.effect import Act, Certainty
+from perdure.guard import values, verbs, wrappers
+from perdure.guard.machine import Machine
+from perdure.guard.state import State
+from perdure.guard.values import Value
+
+_GIT_CODE = (
+    "pager",
+    "editor",
+    "sshcommand",
+    "external",
+    "askpass",
+    "fsmonitor",
+    "helper",
+    ".process",
+    ".clean",
+    ".smudge",
+)
+"""How settings end whose value git runs."""
+
+
+def run(machine: Machine, _name: str, words: list[Value], state: State) -> None:
+    """Note what git does."""
+    verb = verbs.table()["git"]
+    wrappers.walk(machine, verb, "git", words, state)
+    arguments = verbs.split(words, verb.valued, ordered=True)
+    for place in arguments.values(verb.directory):
+        state = wrappers.elsewhere(state, place)
+    operands = arguments.operands
+    subcommand = values.known(operands[0]) if operands else None
+    for setting in arguments.values(frozenset({"-c"})):
+        _setting(machine, values.known(setting) or "", operands, state)
+    if subcommand == "stash":
+        _stash(machine, operands[1:], state)
+    else:
+        _runs(machine, subcommand, operands[1:], state)
+
+
+def _setting(machine: Machine, text: str, operands: list[Value], state: State) -> None:
+    key, _, value = text.partition("=")
+    alias = key.startswith("alias.") and operands and key[6:] == values.known(operands[0])
+    if alias and value.startswith("!"):
+        code = values.joined(values.text(value[1:] + " "), wrappers.code_of(operands[1:]))
+        machine.own_shell(code, state, "git alias")
+    elif key.lower().endswith(_GIT_CODE) and value:
+        with machine.under(Certainty.CONDITIONAL):
+            machine.own_shell(values.text(value), state, f"git -c {key}")
+
+
+def _stash(machine: Machine, rest: list[Value], state: State) -> None:
+    known = {values.known(word) for word in rest}
+    if known & {"pop", "apply", "list", "show", "drop", "branch", "clear"}:
+        return
+    here = values.text(".")
+    if known & {"--all", "-a"}:
+        machine.emit(Act.DELETE, here, state, by="git stash --all", recursive=True, only_below=True)
+    elif known & {"-u", "--include-untracked"}:
+        machine.emit(
+            Act.DELETE,
+            here,
+            state,
+            by="git stash -u",
+            recursive=True,
+            only_below=True,
+            spares_ignored=True,
+            certainty=Certainty.CONDITIONAL,
+        )
+
+
+def _runs(machine: Machine, subcommand: str | None, rest: list[Value], state: State) -> None:
+    known = [values.known(word) for word in rest]
+    if subcommand == "submodule" and "foreach" in known:
+        words = [word for word in rest[known.index("foreach") + 1 :] if values.known(word) != "--recursive"]
+        machine.own_shell(wrappers.code_of(words), state, "git submodule foreach")
+    elif subcommand == "bisect" and known[:1] == ["run"]:
+        machine.call(rest[1:], state.copy(), external=True)
+    elif subcommand == "rebase":
+        for code in verbs.split(rest, frozenset({"-x", "--exec"})).values(frozenset({"-x", "--exec"})):
+            machine.own_shell(code, state, "git rebase -x")
+    elif subcommand == "config" and known and (known[-1] or "").startswith("!"):
+        with machine.under(Certainty.CONDITIONAL):
+            machine.own_shell(values.text((known[-1] or "")[1:]), state, "git config")
