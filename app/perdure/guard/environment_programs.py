@@ -233,6 +233,8 @@ def _pip(machine: Machine, name: str, words: list[Value], state: State) -> None:
     if into or arguments.has(frozenset({"--dry-run"})):
         return
     python = [*outer.values(frozenset({"--python"})), *arguments.values(frozenset({"--python"}))]
+    for given in python:
+        machine.emit(Act.CHANGE, given, state, by=by, recursive=True)
     if python or "/" in name:
         environment(machine, python[0] if python else values.text(name), state, by=by)
     else:
