@@ -225,7 +225,6 @@ def test_code_that_is_not_known_is_not_analysable(line: str) -> None:
         ('IFS=; set -- a b; rm "$*"', ["delete ab"]),
         ('IFS=/; set -- a b; rm "$*"', ["delete a/b"]),
         ("declare -l x=A; rm $x", ["delete <>"]),
-        ("declare -n r=d; d=a; rm $r", ["delete <>"]),
         ("x=a; f() { local x=b; }; f; rm $x", ["delete a|b"]),
         ("x=a; sh -c 'rm $x'", ["delete <>"]),
         ("export x=a; sh -c 'rm $x'", ["delete a"]),
