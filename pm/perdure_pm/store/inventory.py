@@ -97,7 +97,7 @@ def take_inventory(root: Path, known: KnownFiles | None = None, *, skip: str | N
             links[name] = os.readlink(path)
         else:
             seen = known.get((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
-            files[name] = Entry(status.st_size, status.st_mtime_ns, seen or hash_file(Path(path)))
+            files[name] = Entry(status.st_size, status.st_mtime_ns, seen or hash_file(path))
     return Inventory(files, links)
 
 
@@ -182,7 +182,7 @@ def find_content_changes(
             status = os.stat(path)
             inode = (status.st_dev, status.st_ino)
             if inode not in hashes:
-                hashes[inode] = hash_file(Path(path))
+                hashes[inode] = hash_file(path)
         except FileNotFoundError:
             findings.append(Finding(name, MISSING))
             continue
@@ -265,7 +265,7 @@ def find_site_packages(environment: Path) -> Path:
     return found[0]
 
 
-def hash_file(path: Path) -> str:
+def hash_file(path: str | os.PathLike[str]) -> str:
     """Return the sha256 of a file's bytes in hex."""
     digest = hashlib.sha256()
     with open_regular(path) as file:
