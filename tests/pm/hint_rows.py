@@ -34,6 +34,7 @@ from tests.pm.hint_states import (
     lock_damaged,
     lying_uv,
     nameless_source,
+    newer_form,
     newer_guest,
     noisy_host,
     old_names,
@@ -387,6 +388,14 @@ ROWS = (
         site="cli/looking.py: and {len(moved) - SHOWN_USES} more: perdure-pm plugin info NAME",
         state=said("status", line="2 more", before=after(old_names, ran("plugin", "add", "{folder}/pager"))),
         words={"NAME": "pager"},
+    ),
+    Row(
+        site="ops/doctor.py: a newer PM reads it; what there is of PM in this home: perdure-pm self status",
+        state=diagnosed("record-newer", after(GADGET, newer_form(1))),
+    ),
+    Row(
+        site="ops/doctor.py: {NEWER}   (or one that this PM reads: perdure-pm rollback)",
+        state=diagnosed("selection-newer", after(GADGET, newer_form(2))),
     ),
     Row(
         site="ops/doctor.py: put it back, or take the plugin out: perdure-pm plugin remove {source.name}",

@@ -415,6 +415,20 @@ def edited_source_gone(bench: Bench, folder: Path) -> str:
     return ""
 
 
+def newer_form(number: int) -> State:
+    """Have a generation as a newer PM writes it."""
+
+    def state(bench: Bench, _folder: Path) -> str:
+        (identity,) = (name for name in bench.generations if name.startswith(f"{number}-"))
+        record = writable(bench.layout.generation(identity) / "record.json")
+        text = json.dumps({**json.loads(record.read_text(encoding="utf-8")), "schema": 2})
+        record.unlink()
+        record.write_text(text, encoding="utf-8")
+        return ""
+
+    return state
+
+
 def old_names(bench: Bench, folder: Path) -> str:
     """Have a plugin at hand that uses old names of another one, more than are shown at once."""
     notify = write_plugin(folder / "notify")

@@ -30,6 +30,7 @@ from perdure_pm.store.config import load_file
 from perdure_pm.store.generations import (
     DAMAGED_RECORD,
     Generation,
+    is_newer,
     known_inventory,
     list_generations,
     list_unsealed,
@@ -47,8 +48,9 @@ if TYPE_CHECKING:
     from perdure_pm.model.manifest import Manifest
 
 REPAIR = "perdure-pm repair"
-NEWEST_RECEIPTS = 50
-"""How many receipts a quick look reads."""
+NEWER = "a newer PM reads it; what there is of PM in this home: perdure-pm self status"
+NEWEST_RECEIPTS, NEWEST_DEEP = 50, 1000
+"""How many receipts a look reads: nothing depends on one, and there may be a hundred thousand."""
 SHOWN_OWNERS = 5
 
 
@@ -289,6 +291,11 @@ def _examine_generations(layout: Layout, profiles: list[str], profile: str, look
                 yield Problem(code="nothing-installed", summary=fault.summary, hint=hint, profile=name)
             continue
         except IntegrityFault as fault:
+            identity = _pointer(layout, name)
+            if identity is not None and is_newer(layout, identity):
+                hint = f"{NEWER}   (or one that this PM reads: perdure-pm rollback)"
+                yield Problem(code="selection-newer", summary=fault.summary, hint=hint, profile=name)
+                continue
             hint = _unless_linked(layout, layout.generations, _unless_linked(layout, layout.pointer(name), REPAIR))
             yield Problem(code="selection-damaged", summary=fault.summary, hint=hint, profile=name)
             continue
@@ -306,7 +313,8 @@ def _examine_generations(layout: Layout, profiles: list[str], profile: str, look
             yield from _examine_generation(layout, generation, looking, None)
     for broken in damaged:
         summary = f"generation {broken.identity} cannot be used: {broken.reason}"
-        yield Problem(code="record-damaged", summary=summary, hint=REPAIR, generation=broken.identity)
+        code, hint = ("record-newer", NEWER) if broken.newer else ("record-damaged", REPAIR)
+        yield Problem(code=code, summary=summary, hint=hint, generation=broken.identity)
 
 
 def _examine_generation(
@@ -386,7 +394,7 @@ def _examine_beside(layout: Layout, profiles: list[str], *, deep: bool) -> Itera
             hint = "perdure-pm confirm   (keeps what is selected; to go back: perdure-pm rollback)"
             hint = _unless_linked(layout, layout.trial(name).parent, hint)
             yield Problem(code="trial-damaged", summary=fault.summary, hint=hint, profile=name)
-    for unreadable in receipts.load_all(layout, None if deep else NEWEST_RECEIPTS)[1]:
+    for unreadable in receipts.load_all(layout, NEWEST_DEEP if deep else NEWEST_RECEIPTS)[1]:
         yield Problem(
             code="receipt-damaged",
             summary=f"{unreadable.path} cannot be read: {unreadable.reason}",

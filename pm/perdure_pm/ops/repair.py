@@ -54,6 +54,7 @@ from perdure_pm.store.generations import (
     DAMAGED_RECORD,
     RECORD,
     current_generation,
+    is_newer,
     list_generations,
     load_generation,
     next_number,
@@ -174,6 +175,9 @@ def _repair_profile(context: Context, work: _Work) -> None:
         return
     record = _find_record(context, identity)
     if record is None:
+        if is_newer(layout, identity):
+            work.notices.append(f"{identity} was made by a newer PM, which alone can mend it: it stays as it is")
+            return
         work.anew.append(context.profile)
         work.notices.append(f"the record of {identity} is gone: what config.yaml says was installed anew")
         return
@@ -398,7 +402,7 @@ def _retire_others(context: Context, work: _Work) -> None:
         if generation.identity not in selected and find_all_damage(layout, generation, deep=True, hashes=work.hashes):
             _retire(context, generation.identity, work)
     for broken in damaged:
-        if broken.identity not in selected:
+        if broken.identity not in selected and not broken.newer:
             _retire(context, broken.identity, work)
 
 

@@ -64,6 +64,8 @@ class Damaged:
 
     identity: str
     reason: str
+    newer: bool = False
+    """Whether a newer PM wrote it: then nothing is wrong with it, and this PM leaves it alone."""
 
 
 def load_generation(layout: Layout, identity: str) -> Generation:
@@ -140,9 +142,18 @@ def list_generations(layout: Layout) -> tuple[list[Generation], list[Damaged]]:
             if read_plain(layout, layout.generation(identity) / "record.json", MAX_BYTES) is not None:
                 sealed.append(load_generation(layout, identity))
         except IntegrityFault as fault:
-            broken.append(Damaged(identity, str(fault.context["reason"])))
+            broken.append(Damaged(identity, str(fault.context["reason"]), newer=is_newer(layout, identity)))
     sealed.sort(key=lambda generation: generation.number, reverse=True)
     return sealed, broken
+
+
+def is_newer(layout: Layout, identity: str) -> bool:
+    """Return whether a generation's record says that it is of a form which a newer PM writes."""
+    try:
+        schema = _load_json(layout, layout.generation(identity) / RECORD).get("schema")
+    except IntegrityFault:
+        return False
+    return isinstance(schema, int) and schema > SCHEMA
 
 
 def list_unsealed(layout: Layout) -> list[str]:
