@@ -184,3 +184,21 @@ def test_pm_on_an_interpreter_without_its_standard_library_is_left_to_the_seed(
 def test_a_runtime_and_a_generation_name_the_standard_library(bench: Bench) -> None:
     text = (load_current(bench.layout, "default").path / "library").read_text().rstrip("\n")
     assert Path(text) == Path(os.__file__).parent
+
+
+@pytest.mark.proves("start-without-network")
+def test_a_hosts_start_and_a_look_at_its_home_make_no_network_call(bench: Bench, tmp_path: Path) -> None:
+    """Case 107, for any host: with plugins, through its launcher, and for what only looks."""
+    bench.add("gadget")
+    trace = tmp_path / "trace"
+    tracer = ("strace", "-f", "-qq", "-e", "trace=network", "-e", "signal=none", "-o", str(trace))
+    tried = shutil.which("strace") and subprocess.run([*tracer, "true"], capture_output=True, check=False).returncode
+    if tried != 0:
+        pytest.skip("strace is not installed, or nothing may be traced here")
+    assert replace(bench, prefix=tracer).start().returncode == 0
+    assert trace.read_text() == ""
+    for words in (["status"], ["plugin", "list"], ["doctor", "--deep"]):
+        command = [*tracer, *bench.command_line.command(*words)]
+        looked = subprocess.run(command, env=bench.command_line.environment, capture_output=True, check=False)
+        assert looked.returncode in {0, 3}, looked
+        assert trace.read_text() == "", words
