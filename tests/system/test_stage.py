@@ -146,6 +146,9 @@ def test_a_payload_with_its_own_interpreter_needs_nothing_of_the_machine_but_sh(
     assert says(there)["plugins"] == PLUGINS
     record = json.loads((there.generation_path / "record.json").read_bytes())
     assert record["interpreter"]["path"] == str(new_home / interpreter)
+    listed = there.pm("python", "list", "--json").succeeded()
+    assert str(new_home / interpreter) in listed.out
+    assert not os.stat(new_home / interpreter).st_mode & 0o222, "one that can be written is one that was cut off"
     shutil.rmtree(moved)
     assert says(there)["plugins"] == PLUGINS
     there.pm("doctor", "--deep", "--json").succeeded()

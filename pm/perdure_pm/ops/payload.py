@@ -185,7 +185,7 @@ def unpack(layout: Layout, filesystem: ports.Filesystem, reporter: ports.Reporte
         filesystem.remove_tree(link)
         filesystem.make_directories(link.parent)
         os.symlink(led, link)
-    for folder in (layout.seeds, layout.releases, layout.plugins):
+    for folder in (layout.seeds, layout.releases, layout.plugins, layout.interpreters):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             filesystem.make_read_only(path)
     filesystem.flush(layout.home)

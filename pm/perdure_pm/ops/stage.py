@@ -29,6 +29,7 @@ from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import make_uv
 from perdure_pm.ops.host_lock import read_source
+from perdure_pm.ops.interpreters import bring_in, find_own, find_own_damage, own_folder
 from perdure_pm.ops.launchers import write_activation
 from perdure_pm.ops.recovery import recover
 from perdure_pm.ops.release import load_release
@@ -184,7 +185,10 @@ def _find_own_python(context: Context, minor: str) -> Path:
         NetworkUnreachable, ArtefactMissing, InterpreterMissing, BuildFailed: none could be brought in.
     """
     context.reporter.progress("python", f"finding a Python {minor} that can be carried")
-    return make_uv(context).install_interpreter(minor)
+    own = find_own(context.layout, minor)
+    if own is None or own_folder(context.layout, own.path) in find_own_damage(context.layout, thorough=True):
+        own = bring_in(context.layout, context.filesystem, make_uv(context), minor)
+    return own.path
 
 
 def _copy_python(context: Context, interpreter: Path, there: Layout) -> str:
