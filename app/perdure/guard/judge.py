@@ -18,6 +18,7 @@ from perdure.domain.effect import Act, Certainty, Effect, Hole, NotAnalysable, P
 from perdure.domain.verdict import Meeting, Overlap, Reason, Risk, Ruling, Verdict
 from perdure.guard.catastrophic import find_catastrophes
 from perdure.guard.classify import Classification, classify, is_known_program
+from perdure.guard.links import LinkedProbe, made_links
 from perdure.guard.paths import Match, Protected, only_byte_code, show_word
 from perdure.guard.patterns import split_text
 
@@ -75,6 +76,8 @@ def judge(reading: Reading, protected: Protected, homes: Sequence[str] = ()) -> 
         protected: what must stay as it is.
         homes: the directories of people's own files.
     """
+    if links := made_links(reading.effects, protected.probe):
+        protected = Protected(protected.roots, LinkedProbe(protected.probe, links))
     refusals: list[Reason] = []
     asks: list[Reason] = [_not_analysable(place) for place in reading.not_analysable]
     meetings: list[Meeting] = []

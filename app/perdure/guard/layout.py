@@ -9,10 +9,9 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from perdure.guard.links import follow
 from perdure.guard.patterns import with_letters
 from perdure.guard.probe import Identity
-
-_MOST_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,25 +28,7 @@ class LayoutProbe:
 
     def real(self, path: str) -> str:
         """Return the path without the links of the table."""
-        pending, done = self._spelled(path).split("/"), "/"
-        followed = 0
-        while pending:
-            name, *pending = pending
-            if name in {"", "."}:
-                continue
-            if name == "..":
-                done = posixpath.dirname(done)
-                continue
-            here = posixpath.join(done, name)
-            target = self.link(here)
-            if target is None or followed == _MOST_LINKS:
-                done = here
-                continue
-            followed += 1
-            if target.startswith("/"):
-                done = "/"
-            pending = [*target.split("/"), *pending]
-        return done
+        return follow(self._spelled(path), self.link)
 
     def link(self, path: str) -> str | None:
         """Return what the table says of a path."""

@@ -77,6 +77,8 @@ def test_a_catastrophe_is_refused_however_it_is_written(line: str) -> None:
         "uv python uninstall 3.11",
         "find /tmp -name x -delete",
         "rm -rf ~/proj/.venv",
+        f"ln -s {VENV} l; rm l",
+        f"ln -s {VENV} l; rm -rf l",
         "python -m venv --clear ~/proj/.venv",
     ],
 )
@@ -84,7 +86,7 @@ def test_the_floor_says_nothing_to_what_only_looks_like_harm(line: str) -> None:
     assert judged(line).floor_ruling is Ruling.ALLOW
 
 
-@pytest.mark.proves("guard-own-feet")
+@pytest.mark.proves("guard-own-feet", "guard-own-links")
 @pytest.mark.parametrize(
     "line",
     [
@@ -98,6 +100,12 @@ def test_the_floor_says_nothing_to_what_only_looks_like_harm(line: str) -> None:
         f"ln -sf /bin/true {VENV}/bin/python",
         f"for f in {VENV}; do rm -r $f; done",
         f"ls | xargs -I{{}} rm -rf {VENV}",
+        f"ln -s {VENV} l; rm -rf l/",
+        f"ln -s {VENV} l && rm -rf l/*",
+        f"ln -sfn {VENV}/bin l; > l/python",
+        "mkdir d; ln -s /home/you/app d; rm -rf d/app/.venv",
+        "cd ~; ln -s app/.venv l; rm -rf l/bin",
+        f"ln -st /tmp {VENV}; rm -rf /tmp/.venv/*",
     ],
 )
 def test_what_perdure_runs_from_is_not_taken_away(line: str) -> None:
