@@ -122,11 +122,9 @@ def _printf(machine: Machine, arguments: list[Value], state: State) -> Outcome:
     return Outcome(state, state)
 
 
-def declare(machine: Machine, item: Value, state: State) -> None:
+def declare(item: Value, state: State) -> None:
     """Let an argument of ``export`` and the like that came out of an expansion have its effect."""
     text = values.known(item)
-    if text is not None and text.startswith("-") and "n" in text:
-        machine.problem("declare -n: a name stands for another variable from here on")
     if text is None:
         first = item[0][0] if len(item) == 1 and item[0] else Hole()
         name, equals, rest = first.text.partition("=") if isinstance(first, Text) else ("", "", "")
@@ -140,20 +138,25 @@ def declare(machine: Machine, item: Value, state: State) -> None:
         state.assign(name.rstrip("+"), values.text(rest), append=name.endswith("+"))
 
 
-def attributes(items: list[Value], state: State) -> None:
+def attributes(machine: Machine, keyword: str, items: list[Value], state: State) -> None:
     """Note names that are given an attribute with which they hold something else than they are assigned."""
+    if keyword in {"export", "readonly"}:
+        return
     known = _known(items)
+    if any(word is not None and word.startswith("-") and "n" in word for word in known):
+        machine.problem("declare -n: a name stands for another variable from here on")
     if any(word is None or (word.startswith("-") and set(word) & set("nlucia")) for word in known):
         state.odd |= frozenset(word.partition("=")[0] for word in known if word is not None)
 
 
 def _declare(machine: Machine, arguments: list[Value], state: State) -> Outcome:
     exports = values.known(arguments[0]) == "export" or "-x" in _known(arguments)
-    attributes(arguments[1:], state)
-    if values.known(arguments[0]) != "export":
+    keyword = values.known(arguments[0]) or "declare"
+    attributes(machine, keyword, arguments[1:], state)
+    if keyword != "export":
         machine.local(state, [values.known(argument) for argument in arguments[1:]])
     for argument in arguments[1:]:
-        declare(machine, argument, state)
+        declare(argument, state)
         name = (values.known(argument) or "").partition("=")[0].rstrip("+")
         if exports:
             state.exported |= {name}

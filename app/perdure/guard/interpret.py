@@ -261,10 +261,8 @@ class Interpreter(Machine):
                         items.append(given)
                     else:
                         items += expand.fields(given, state, self)
-                if any(isinstance(item, Assignment) for item in items):
-                    named = [values.text(item.name) for item in items if isinstance(item, Assignment)]
-                    options = [item for item in items if not isinstance(item, Assignment)]
-                    builtins.attributes([*options, *named], state)
+                named = [values.text(item.name) if isinstance(item, Assignment) else item for item in items]
+                builtins.attributes(self, command.keyword, named, state)
                 if command.keyword in {"local", "declare", "typeset"}:
                     self.local(
                         state, [item.name if isinstance(item, Assignment) else values.known(item) for item in items]
@@ -275,7 +273,7 @@ class Interpreter(Machine):
                         self._assign(item, state, declared=True)
                         state.exported |= {item.name} if exports else set()
                     else:
-                        builtins.declare(self, item, state)
+                        builtins.declare(item, state)
                 return Outcome(state, state)
 
             return self._with_redirects(command.redirects, state, act)

@@ -18,6 +18,8 @@ def run(machine: Machine, name: str, words: list[Value], state: State) -> None:
     machine.posix = machine.posix or not name.endswith("bash")
     letters, options, rest = _options(machine, words, state)
     label = values.text(name)
+    if "n" in letters:  # it only looks whether the code is well-formed
+        return
     if "c" in letters:
         if rest:
             child = (rest[1:2] or [label])[0]

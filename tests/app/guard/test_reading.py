@@ -263,6 +263,8 @@ def test_a_shell_without_a_reader_is_not_analysable(shell: str) -> None:
         "cat <<E\nrm -rf a\nE",
         "# rm -rf a",
         "sed -n 1p a",
+        "bash -n unknown.sh",
+        "export -n A",
     ],
 )
 def test_text_that_is_only_shown_does_nothing(line: str) -> None:
