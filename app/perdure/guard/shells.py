@@ -64,7 +64,9 @@ def _options(machine: Machine, words: list[Value], state: State) -> tuple[str, f
             if text == "-O" and rest:
                 options.add(values.known(rest[0]) or "dotglob")
             rest = rest[1:]
-        elif text[0] == "-" and not text.startswith("--"):
+        elif text[0] == "+":
+            letters = "".join(letter for letter in letters if letter not in text)
+        elif not text.startswith("--"):
             letters += text[1:]
             rest = rest[1:] if text.endswith(("o", "O")) else rest
     return letters, frozenset(options), rest

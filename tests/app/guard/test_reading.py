@@ -151,6 +151,7 @@ def test_control_flow_is_followed(line: str, expected: list[str]) -> None:
         "eval 'rm a'",
         "eval rm a",
         "sh -c 'rm a'",
+        "bash -n +n -c 'rm a'",
         "bash -xec 'rm a'",
         "sh -c 'rm \"$1\"' _ a",
         "bash <<< 'rm a'",
