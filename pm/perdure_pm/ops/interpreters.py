@@ -125,10 +125,11 @@ def bring_in(layout: Layout, filesystem: ports.Filesystem, uv: Uv, request: str)
                 os.chmod(place, 0o755)  # else nobody but root could take away what lies there
         found = ask_interpreter(uv.install_interpreter(request, instead=bool(useless)), bare_environment())
         folder = own_folder(layout, found.path)
-        filesystem.remove_tree(folder / FILE_NAME)
-        filesystem.write_durable(folder / FILE_NAME, take_inventory(folder).to_bytes())
+        if not (folder / FILE_NAME).is_file():
+            # Last of all: a directory without it is one whose installation was cut off.
+            os.chmod(folder, 0o755)
+            filesystem.write_durable(folder / FILE_NAME, take_inventory(folder).to_bytes())
     finally:
-        # Last of all, so that an interpreter which can be written is known to be one whose installation was cut off.
         for folder in [path for path in _own_folders(layout) if (path / FILE_NAME).is_file()]:
             filesystem.make_read_only(folder)
     return found
@@ -159,7 +160,7 @@ def _find_damage(folder: Path, *, thorough: bool) -> Finding | None:
 
 def _is_complete(folder: Path) -> bool:
     """Return whether an interpreter's directory is one that was finished, runs, and is as it was installed."""
-    if stat.S_IMODE(folder.stat().st_mode) & 0o222 or _ask_own(folder) is None:
+    if _is_unfinished(folder) or _ask_own(folder) is None:
         return False
     return not (folder / FILE_NAME).is_file() or _find_damage(folder, thorough=True) is None
 
@@ -221,7 +222,15 @@ def find_own(layout: Layout, request: str) -> Interpreter | None:
 
 def is_unfinished(layout: Layout, interpreter: Interpreter) -> bool:
     """Return whether the installation of an interpreter in the home was cut off."""
-    return bool(stat.S_IMODE(own_folder(layout, interpreter.path).stat().st_mode) & 0o222)
+    return _is_unfinished(own_folder(layout, interpreter.path))
+
+
+def _is_unfinished(folder: Path) -> bool:
+    """Return whether a directory has neither the list of its files, which is written last, nor is read-only.
+
+    A copy of a home may have lost its modes; what a launcher had uv bring in has no list.
+    """
+    return not (folder / FILE_NAME).is_file() and bool(stat.S_IMODE(folder.stat().st_mode) & 0o222)
 
 
 def own_folder(layout: Layout, python: Path) -> Path:
