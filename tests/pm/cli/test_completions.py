@@ -35,7 +35,7 @@ def script(pm: CommandLine, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("perdure-pm st", {"status"}),
+        ("perdure-pm st", {"stage", "status"}),
         ("perdure-pm self ", {"rebuild", "rollback", "status", "update"}),
         ("perdure-pm completions ", {"bash", "fish", "zsh"}),
         (
