@@ -19,7 +19,7 @@ from typing import Any
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.admission import Admission
 from perdure_pm.model.choice import SitOut, names_of
-from perdure_pm.model.errors import ConflictRefused, PerdureError
+from perdure_pm.model.errors import BuildRefused, ConflictRefused, DirectUrlRefused, PerdureError, QuarantineRefused
 from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.intent import Intent
@@ -100,9 +100,18 @@ def _leave_out_what_must(
 def find_who_gives_way(failure: PerdureError, wanted: Wanted, before: Before) -> tuple[SitOut, ...]:
     """Return which plugins sit out so that a conflict is none, one of each clash; none of them where it is refused.
 
-    One that did not run is the first to go; one that runs goes only where the host moved.
+    One that did not run is the first to go; one that runs goes only where the host moved. Where a rule of the home
+    refuses what would be installed, one that sat out before and was only looked at again sits out for longer: it must
+    not hold up what runs.
     """
     entries = {requirement_name(entry): entry for entry in wanted.selection.entries}
+    if isinstance(failure, (QuarantineRefused, BuildRefused, DirectUrlRefused)):
+        resting = [entry for entry in entries.values() if entry in before.enabled and entry not in before.runs]
+        if not resting:
+            return ()
+        entry = next((entry for entry in resting if requirement_name(entry) in _named(failure)), resting[-1])
+        because = clashing_with(wanted.release, wanted.interpreter, ())
+        return (SitOut(entry=entry, reason=failure.summary, because=because),)
     found = []
     for names, reason in _read_clashes(failure, f"{wanted.release.name} {wanted.release.version}"):
         clash = [entries[name] for name in entries if name in names]  # in load order
@@ -116,6 +125,13 @@ def find_who_gives_way(failure: PerdureError, wanted: Wanted, before: Before) ->
         because = clashing_with(wanted.release, wanted.interpreter, others)
         found.append(SitOut(entry=entry, reason=reason, because=because))
     return tuple(found)
+
+
+def _named(failure: PerdureError) -> set[str]:
+    """Return the normalised names of what a rule of the home refused, and of who requires it."""
+    fresh: Any = failure.context.get("fresh", [])
+    names = {str(one["name"]) for one in fresh}
+    return names | {str(failure.context[what]) for what in ("package", "plugin") if what in failure.context}
 
 
 def _read_clashes(failure: PerdureError, host: str) -> list[tuple[set[str], str]]:

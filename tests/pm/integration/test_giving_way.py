@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from tests.pm.guest import extension, guest, init, says
 from tests.pm.locked_host import clashes_of, packages, what_counts
 from tests.pm.plugin_sources import without_uv
 from tests.pm.plugin_states import running, states
-from tests.pm.wheels import write_wheel
+from tests.pm.wheels import write_sdist, write_wheel
+from tests.system.mirror import serve_mirror, write_index
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
 
@@ -226,6 +228,41 @@ def test_one_whose_old_release_only_seems_to_fit_sits_out_too(hosting: Bench, wh
     write_wheel(wheels, "retro", "6.0")
     hosting.call("upgrade")
     assert states(hosting) == {"hat": "runs", "retro": "runs"}
+
+
+@pytest.mark.proves("plugins-give-way", "plugins-quarantine")
+def test_what_sits_out_holds_up_no_upgrade_while_what_would_fit_is_in_quarantine(
+    hosting: Bench, wheels: Path, tmp_path: Path
+) -> None:
+    hosting.call("upgrade")
+    extension(wheels, "picky", "2.0", needs="guest>=2")
+    extension(wheels, "hat", "1.1")
+    write_index(wheels, tmp_path / "simple")
+    times = {path.name: "2026-01-01T00:00:00Z" for path in wheels.iterdir()}
+    times["picky-2.0-py3-none-any.whl"] = f"{hosting.now - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
+    served = serve_mirror(tmp_path, as_json=True, uploaded=times)
+    hosting.network = Network(index_url=served.url)
+    outcome = hosting.call("upgrade")
+    (out,) = outcome.data["plan"]["sit_outs"]
+    assert out["reason"].startswith("picky 2.0 was uploaded 24 hours ago, the quarantine is 7 days")
+    assert plugins(hosting) == {"hat": "1.1"}
+    assert hosting.call("install").status == "noop"
+    hosting.pass_time(days=7)
+    hosting.call("upgrade")
+    assert plugins(hosting) == {"picky": "2.0", "hat": "1.1"}
+    served.stop()
+
+
+@pytest.mark.proves("plugins-give-way", "plugins-build-policy")
+def test_what_sits_out_holds_up_no_upgrade_while_what_would_fit_may_not_be_built(hosting: Bench, wheels: Path) -> None:
+    hosting.call("upgrade")
+    write_sdist(wheels, extension(wheels, "picky", "2.0", needs="guest>=2"), backend="")
+    extension(wheels, "hat", "1.1")
+    hosting.call("upgrade")
+    assert (plugins(hosting), states(hosting)["picky"]) == ({"hat": "1.1"}, "sits-out")
+    hosting.call("config-set", key="install.build", value="picky")
+    hosting.call("upgrade")
+    assert plugins(hosting) == {"picky": "2.0", "hat": "1.1"}
 
 
 @pytest.mark.proves("plugins-give-way")
