@@ -165,8 +165,17 @@ def guard_rules() -> str:
 
 def guard_places() -> str:
     """Return the table of what a write to a path means."""
-    rows = ([f"`{place['code']}`", place["risk"], f"`{place['path']}`", place["text"]] for place in _risks()["place"])
-    return _table(["code", "risk", "path", "is"], rows)
+    rows = (
+        [
+            f"`{place['code']}`",
+            place["risk"],
+            "medium" if place.get("read") else "",
+            f"`{place['path']}`",
+            place["text"],
+        ]
+        for place in _risks()["place"]
+    )
+    return _table(["code", "written: risk", "read: risk", "path", "is"], rows)
 
 
 def guard_safe() -> str:

@@ -59,6 +59,7 @@ class _Rule:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
     pattern: re.Pattern[str]
+    read: bool
     risk: Risk
     code: str
     text: str
@@ -89,6 +90,8 @@ def _reasons(effect: Effect, homes: tuple[str, ...]) -> Iterator[tuple[Risk, Rea
     if effect.act is Act.MOUNT:
         yield Risk.HIGH, Reason(code="system", text=f"{effect.by} changes what is mounted", span=effect.span)
         return
+    if effect.act is Act.READ:
+        yield from _secret(effect, homes)
     if effect.act not in _WRITES:
         return
     shown = show_word(effect.operand)
@@ -103,6 +106,18 @@ def _reasons(effect: Effect, homes: tuple[str, ...]) -> Iterator[tuple[Risk, Rea
     elif effect.act is Act.EMPTY:
         yield Risk.MEDIUM, Reason(code="empties", text=f"{effect.by} empties {shown}", span=effect.span)
     yield from _placed(effect, homes, shown)
+
+
+def _secret(effect: Effect, homes: tuple[str, ...]) -> Iterator[tuple[Risk, Reason]]:
+    """Yield what a place that is read says of the risk."""
+    for path, _ in _paths(effect):
+        place = next(
+            (place for place in _table(homes).places if path is not None and place.pattern.fullmatch(path)), None
+        )
+        if place is not None and place.read:
+            reason = f"{effect.by} reads {show_word(effect.operand)}, {place.text}"
+            yield Risk.MEDIUM, Reason(code=place.code, text=reason, span=effect.span)
+            return
 
 
 def _placed(effect: Effect, homes: tuple[str, ...], shown: str) -> Iterator[tuple[Risk, Reason]]:
@@ -274,6 +289,7 @@ def _table(homes: tuple[str, ...]) -> _Table:
         table.places.append(
             _Place(
                 pattern=_place_pattern(str(entry["path"]), homes),
+                read=entry.get("read") is True,
                 risk=Risk(str(entry["risk"])),
                 code=str(entry["code"]),
                 text=str(entry["text"]),

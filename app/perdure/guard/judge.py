@@ -234,7 +234,8 @@ def _unknown(effect: Effect, protected: Protected) -> Iterator[Reason]:
 
 
 def _unknown_program(effect: Effect, protected: Protected) -> Iterator[Reason]:
-    program = show_word(effect.operand)
+    known = effect.operand.known
+    what = f"what {show_word(effect.operand)} is" if known is None else f"what `{known}` does with it"
     for word in effect.arguments:
         first = [spelling[0] for spelling in word.spellings if spelling]
         if word.unknown or any(isinstance(piece, Text) and piece.text.startswith("-") for piece in first):
@@ -242,11 +243,11 @@ def _unknown_program(effect: Effect, protected: Protected) -> Iterator[Reason]:
         if not first or any(isinstance(piece, Hole | Pattern) for piece in first):
             continue
         for match in protected.matches(effect, word, whole=True):
-            if effect.operand.known is not None and match.overlap is Overlap.CONTAINS:
+            if known is not None and match.overlap is Overlap.CONTAINS:
                 continue  # a program of which only the use is not known is not taken to undo what lies below
             yield Reason(
                 code="unknown-program-perhaps",
-                text=f"what {program} is cannot be told, and it is given {match.operand} ({match.root.why})",
+                text=f"{what} cannot be told, and it is given {match.operand} ({match.root.why})",
                 span=effect.span,
             )
             return

@@ -43,6 +43,7 @@ from tests.app.guard.layouts import HOLE, HOME, effect, run, word
         effect(Act.OVERWRITE, "/dev/null", by=">"),
         effect(Act.OVERWRITE, "/tmp/x", by=">"),
         effect(Act.READ, "/etc/passwd", by="cat"),
+        effect(Act.READ, f"{HOME}/.ssh/known_hosts", by="cat"),
     ],
 )
 def test_what_changes_nothing_that_matters_is_allowed(made: Effect) -> None:
@@ -90,6 +91,9 @@ def test_what_changes_nothing_that_matters_is_allowed(made: Effect) -> None:
         (effect(Act.OVERWRITE, "/etc/hosts", by=">"), Risk.HIGH, "system-files"),
         (effect(Act.CHANGE, f"{HOME}/.ssh/config", by=">>"), Risk.HIGH, "ssh-files"),
         (effect(Act.CHANGE, f"{HOME}/.bashrc", by=">>"), Risk.HIGH, "shell-start"),
+        (effect(Act.READ, f"{HOME}/.ssh/id_ed25519", by="cat"), Risk.MEDIUM, "credentials"),
+        (effect(Act.READ, ".env", by="cat"), Risk.MEDIUM, "credentials"),
+        (effect(Act.CHANGE, f"{HOME}/.aws/credentials", by=">>"), Risk.HIGH, "credentials"),
         (effect(Act.OVERWRITE, ".git/hooks/pre-commit", by=">"), Risk.HIGH, "own-config"),
         (effect(Act.OVERWRITE, "AGENTS.md", by=">"), Risk.MEDIUM, "steers-agents"),
         (effect(Act.OVERWRITE, "../other/x", by=">"), Risk.MEDIUM, "writes-elsewhere"),
