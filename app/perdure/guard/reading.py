@@ -18,6 +18,7 @@ from perdure.guard.tree import Script, UnreadableError
 from perdure.guard.values import text as known_text
 
 SHELLS = ("bash", "sh")
+FAULT = "the reader has a fault of its own"
 _FOR_READING = 0.6
 _ALTOGETHER = 0.9
 
@@ -46,6 +47,8 @@ def _read_slowly(text: str, shell: str, session: Session, deadline: float) -> Re
         script = shfmt_reader.parse(text, seconds=session.seconds * _FOR_READING)
     except UnreadableError as error:
         return Reading(reader="none", effects=(), not_analysable=(NotAnalysable(error.reason, error.span),))
+    except Exception as error:  # noqa: BLE001  # a fault of the reader is a question to a person, never a pass
+        return _not_analysable(text, _fault(error))
     return _interpreted("shfmt", script, text, shell, session, deadline)
 
 
@@ -60,10 +63,18 @@ def _interpreted(reader: str, script: Script, text: str, shell: str, session: Se
     state = State(session, known_text(session.directory))
     try:
         machine.process(script, state)
-    except (OverBudgetError, RecursionError) as error:
-        reason = "it takes too long to follow" if isinstance(error, OverBudgetError) else "it is nested too deep"
-        machine.problems[NotAnalysable(reason, _all_of(text))] = None
+    except Exception as error:  # noqa: BLE001  # a fault of ours is a question to a person, never a pass
+        machine.problems[NotAnalysable(_fault(error), _all_of(text))] = None
     return Reading(reader=reader, effects=tuple(machine.effects), not_analysable=tuple(machine.problems))
+
+
+def _fault(error: Exception) -> str:
+    """Return why following a text ended."""
+    if isinstance(error, OverBudgetError):
+        return "it takes too long to follow"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return f"{FAULT} ({type(error).__name__})"
 
 
 def _not_analysable(text: str, reason: str) -> Reading:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.guard.reading import read
+from perdure.guard.reading import FAULT, read
 from perdure.guard.session import Session
 from tests.app.guard.scripts import Bash, Scripts, covered
 
@@ -33,6 +33,7 @@ def missed(root: Path, seeds: range) -> list[str]:
         reading = read(script, "bash", session)
         calls += len(made)
         understood += not reading.not_analysable
+        found += [f"{seed}: {script!r}: {place.reason}" for place in reading.not_analysable if FAULT in place.reason]
         found += [f"{seed}: {script!r}: {call}" for call in made if not covered(call, reading)]
     print(f"{len(seeds)} scripts, {calls} calls of rm, {understood} scripts understood, {len(found)} missed")
     # The comparison says something only where scripts do something and most of them are understood.

@@ -297,8 +297,18 @@ def test_hostile_text_is_answered(text: str) -> None:
 @pytest.mark.proves("guard-reading-total")
 @settings(deadline=None, max_examples=80)
 @given(st.text(alphabet=st.sampled_from("rm ab-$'\"\\`(){}[]<>|&;\n#!~*?=01,./@%:"), max_size=30))
-def test_no_text_makes_reading_raise(text: str) -> None:
-    read(text)
+def test_no_text_makes_reading_fail(text: str) -> None:
+    assert not any(reading.FAULT in place.reason for place in read(text).not_analysable)
+
+
+@pytest.mark.proves("guard-reading-total")
+def test_a_fault_of_the_reader_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("perdure.guard.reading.Interpreter.process", broken)
+    made = read("rm a")
+    assert [place.reason for place in made.not_analysable] == [f"{reading.FAULT} (ZeroDivisionError)"]
 
 
 def test_an_unknown_value_never_becomes_empty() -> None:
