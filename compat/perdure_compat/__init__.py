@@ -106,9 +106,7 @@ class _Facade:
         """Return the moved name's object for the code that runs in `frame`."""
         entry = self.entry(name)
         if entry is not None:
-            from perdure_compat import _uses
-
-            return _uses.read(self, name, entry, frame)
+            return _engine().read(self, name, entry, frame)
         if self.chained_getattr is not None:
             try:
                 return self.chained_getattr(name)
@@ -117,9 +115,7 @@ class _Facade:
                     raise
         if name == "__all__":
             # `from module import *` asks for it; without an answer it would silently leave the moved names out.
-            from perdure_compat import _uses
-
-            if _uses.is_star_import(frame):
+            if _engine().is_star_import(frame):
                 return self.starred()
         raise MovedNameError(sys.modules.get(self.module_name), self.module_name, name)
 
@@ -135,10 +131,8 @@ class _Facade:
         own = self.chained_dir() if self.chained_dir is not None else self.namespace
         found = {*own, *(name for name, entry in self.moved.items() if entry[0] not in {"removed", "loud"})}
         if "*" in found:
-            from perdure_compat import _uses
-
             found.remove("*")
-            found.update(_uses.public_names(self.moved["*"][1]))
+            found.update(_engine().public_names(self.moved["*"][1]))
         return sorted(found)
 
     def starred(self) -> list[str]:
@@ -163,9 +157,7 @@ class _FacadeModule(_Module):  # type: ignore[misc]  # the class of modules, whi
         if state is None or name in self.__dict__ or (entry := state.entry(name)) is None:
             super().__setattr__(name, value)
         elif sys.modules.get(f"{state.module_name}.{name}") is not value:
-            from perdure_compat import _uses
-
-            _uses.write(state, name, entry, value, sys._getframe(1))  # noqa: SLF001  # as above
+            _engine().write(state, name, entry, value, sys._getframe(1))  # noqa: SLF001  # as above
         # Else the import system binds a submodule of the same name, which must not hide what moved: before the move the
         # package's own definition won as well, in whichever order the two were imported.
         elif "*" in state.moved:
@@ -176,9 +168,7 @@ class _FacadeModule(_Module):  # type: ignore[misc]  # the class of modules, whi
         if state is None or name in self.__dict__ or (entry := state.entry(name)) is None:
             super().__delattr__(name)
         else:
-            from perdure_compat import _uses
-
-            _uses.delete(state, name, entry)
+            _engine().delete(state, name, entry)
 
 
 def facade(
@@ -204,9 +194,7 @@ def facade(
     namespace = sys._getframe(1).f_globals  # noqa: SLF001  # as above
     state = _Facade(module_name, namespace, moved)
     if gone and module_name == "__main__":
-        from perdure_compat import _uses
-
-        raise SystemExit(_uses.describe_run(state))
+        raise SystemExit(_engine().describe_run(state))
     facades[module_name] = state
     module = sys.modules.get(module_name)
     if module is not None and module.__dict__ is namespace and not isinstance(module, _FacadeModule):
@@ -219,6 +207,14 @@ def uses() -> list[Use]:
     """Return the lines of this process that used or probed moved names, by old name, file and line."""
     loaded = sys.modules.get("perdure_compat._uses")
     return loaded.uses() if loaded is not None else []
+
+
+def _engine() -> Any:
+    """Return the module that does the work, loaded when it is needed first."""
+    # Not sys.modules: another thread may be loading it, and an import waits. `from` would cost a microsecond more.
+    import perdure_compat._uses as loaded
+
+    return loaded
 
 
 def _before_facade(function: Any) -> Any:

@@ -73,8 +73,7 @@ def find_in_file(path: Path, index: Index) -> list[Finding] | Unreadable:
 
 def find_in_bytes(path: Path, raw: bytes, index: Index, module: str, package: bool) -> list[Finding] | Unreadable:  # noqa: FBT001  # what `module_name` returns
     """Return the uses in a Python file that was read; `path` is for places."""
-    # Parsing is what costs; a file that does not even hold the package's name uses none of its names.
-    if b"from ." not in raw and not any(root.encode() in raw for root in index.roots):
+    if not index.may_be_used_in(raw):
         return []
     try:
         reading = Reading(Source.decode(path, raw), module, package=package, roots=frozenset(index.roots))

@@ -5,9 +5,12 @@ Owns: which entry a dotted name falls under. Does not own: finding the dotted na
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from perdure_compat.manifest import Entry, Manifest
+
+_WORD = re.compile(rb"[A-Za-z_]\w*")
 
 
 class Index:
@@ -21,9 +24,19 @@ class Index:
             self.roots.add(manifest.package.partition(".")[0])
             for entry in manifest.entries:
                 self.entries.setdefault(entry.old, entry)
+        self._tails = {entry.old.rpartition(".")[2].encode() for entry in self.entries.values()}
         self.modules: dict[str, list[Entry]] = {}
         for entry in self.entries.values():
             self.modules.setdefault(entry.old_module, []).append(entry)
+
+    def may_be_used_in(self, raw: bytes) -> bool:
+        """Return whether a file's bytes hold what every use does: the package's name and the last part of an old name.
+
+        Parsing is what costs, and this leaves it out for most files. A relative import may leave the package unnamed.
+        """
+        if b"from ." not in raw and not any(root.encode() in raw for root in self.roots):
+            return False
+        return not self._tails.isdisjoint(_WORD.findall(raw)) or not raw.isascii()
 
     def find(self, parts: Sequence[str]) -> tuple[Entry, int] | None:
         """Return the entry that a dotted name falls under and how many of its parts that took; the longest wins."""

@@ -96,7 +96,7 @@ def migrate_files(paths: Sequence[Path], index: Index) -> tuple[list[Migration],
             raw = path.read_bytes()
             for word in set(re.findall(rb"(?:import|[.,(])\s*([^\W\d]\w*)", raw)):
                 asked.setdefault(word.decode("latin-1"), set()).add(path)
-            if b"from ." not in raw and not any(root.encode() in raw for root in index.roots):
+            if not index.may_be_used_in(raw):
                 continue
             name, package = module_name(path)
             readings.append(Reading(Source.load(path), name, package=package, roots=frozenset(index.roots)))

@@ -42,7 +42,7 @@ class Reading:
         self.references: list[Reference] = []
         self.calls: list[AttributeCall] = []
         self.texts: list[Text] = []
-        _Visitor(self).read(source.tree)
+        _Visitor(self).read(source.tree.body)
         self._read_type_comments()
         for reference in self.references:
             for binding in reference.scope.lookup(reference.root):
@@ -83,21 +83,18 @@ class Reading:
 
     def read_expression(self, text: str, at: int, scope: Scope, context: Context) -> None:
         """Take the references of an expression that stands in a text or comment; what is none is passed over."""
+        at += len(text) - len(text.lstrip())
         try:
-            tree = ast.parse(text.strip(), mode="eval")
+            inside = Source(self.source.path, text.strip(), expression=True)
         except (SyntaxError, ValueError):
             return
-        if not text.isascii() or "\n" in text:
-            return
-        at += len(text) - len(text.lstrip())
         inner: set[ast.AST] = set()
-        for node in ast.walk(tree):  # from the outside in
+        for node in ast.walk(inside.tree):  # from the outside in
             chain = None if node in inner else _chain(node)
             if chain is not None:
                 root, attributes, nodes = chain
                 inner.update(nodes)
-                ends = tuple(at + (each.end_col_offset or 0) for each in nodes)
-                self.references.append(Reference(scope, context, root, attributes, at + nodes[0].col_offset, ends))
+                self.references.append(Reference(scope, context, root, attributes, (inside, at, nodes)))
 
 
 def _chain(node: ast.AST) -> tuple[str, tuple[str, ...], list[ast.expr]] | None:
@@ -123,8 +120,8 @@ class _Visitor(ast.NodeVisitor):
         self.context = Context()
         self.annotating = False
 
-    def read(self, tree: ast.Module) -> None:
-        self.body(tree.body, self.context)
+    def read(self, statements: Sequence[ast.stmt]) -> None:
+        self.body(statements, self.context)
 
     def body(self, statements: Sequence[ast.stmt], context: Context) -> None:
         before = self.context
@@ -200,8 +197,7 @@ class _Visitor(ast.NodeVisitor):
             self.context,
             root,
             attributes,
-            self.source.start(nodes[0]),
-            tuple(self.source.end(each) for each in nodes),
+            (self.source, 0, nodes),
             stored=not isinstance(getattr(node, "ctx", None), ast.Load),
         )
         self.reading.references.append(found)

@@ -6,7 +6,10 @@ Owns: Python's rules of which binding a name means. Does not own: filling them f
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from perdure_compat.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,21 @@ class Reference:
     context: Context
     root: str
     attributes: tuple[str, ...]
-    start: int
-    ends: tuple[int, ...]
-    """Where the root ends, and then each attribute."""
+    place: tuple[Source, int, Sequence[ast.expr]]
+    """The text that the nodes are of, where that begins in the file, and the nodes: the root, then each attribute."""
     stored: bool = False
+
+    @property
+    def start(self) -> int:
+        """Where it begins in the file."""
+        source, at, nodes = self.place
+        return at + source.start(nodes[0])
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Where the root ends, and then each attribute."""
+        source, at, nodes = self.place
+        return tuple(at + source.end(node) for node in nodes)
 
 
 @dataclass(slots=True, eq=False)

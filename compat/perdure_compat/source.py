@@ -29,8 +29,10 @@ class Unreadable:
 class Source:
     """One file's text, its tree, and offsets into it."""
 
-    def __init__(self, path: Path, text: str, *, encoding: str = "utf-8", mark: bool = False) -> None:
-        """Parse the text.
+    def __init__(
+        self, path: Path, text: str, *, encoding: str = "utf-8", mark: bool = False, expression: bool = False
+    ) -> None:
+        """Parse the text: a module, or one expression.
 
         Raises:
             SyntaxError: it is not Python.
@@ -41,7 +43,11 @@ class Source:
         self.mark = mark
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about invalid escapes, in a file that is not ours to judge
-            self.tree = ast.parse(text, filename=str(path), type_comments=False)
+            if expression:
+                value = ast.parse(text, filename=str(path), mode="eval").body
+                self.tree = ast.Module(body=[ast.copy_location(ast.Expr(value), value)], type_ignores=[])
+            else:
+                self.tree = ast.parse(text, filename=str(path))
         self.lines = _LINE.findall(text)
         self._starts = [0]
         for line in self.lines:

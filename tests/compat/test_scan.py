@@ -119,8 +119,8 @@ def test_the_report_says_what_breaks_when(tmp_path: Path) -> None:
 
 @pytest.mark.proves("compat-scan-every-file")
 def test_a_file_that_cannot_be_read_is_listed_and_not_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "bad.py").write_text("import shop\ndef (:\n")
-    (tmp_path / "latin.py").write_bytes(b"# shop \xe9\n")
+    (tmp_path / "bad.py").write_text("import shop\ndef LIMIT(:\n")
+    (tmp_path / "latin.py").write_bytes(b"# shop LIMIT \xe9\n")
     report = scan([tmp_path / "bad.py", tmp_path / "latin.py"], INDEX)
     assert [(bad.path.name, bad.line) for bad in report.unreadable] == [("bad.py", 2), ("latin.py", 0)]
     assert report.remaining
