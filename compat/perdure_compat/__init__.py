@@ -113,10 +113,9 @@ class _Facade:
             except AttributeError:
                 if name != "__all__":
                     raise
-        if name == "__all__":
-            # `from module import *` asks for it; without an answer it would silently leave the moved names out.
-            if _engine().is_star_import(frame):
-                return self.starred()
+        # `from module import *` asks for it; without an answer it would silently leave the moved names out.
+        if name == "__all__" and _engine().is_star_import(frame):
+            return self.starred()
         raise MovedNameError(sys.modules.get(self.module_name), self.module_name, name)
 
     def entry(self, name: str) -> tuple[str, ...] | None:

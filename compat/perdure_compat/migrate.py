@@ -163,7 +163,7 @@ class _Migrator:
         for start, end, new in sorted(set(self.edits), reverse=True):
             text = text[:start] + new + text[end:]
         try:
-            ast.parse(text)
+            Source(self.source.path, text)
         except (SyntaxError, ValueError):
             return None
         return text

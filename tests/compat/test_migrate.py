@@ -216,6 +216,13 @@ def test_what_cannot_be_decided_is_left_and_listed(name: str) -> None:
 
 
 @pytest.mark.proves("compat-migrate-leaves")
+def test_a_file_that_the_parser_warns_of_is_migrated_where_warnings_are_errors() -> None:
+    """These tests run with every warning as an error."""
+    text = "from old import X\npattern = '\\d'\n"
+    assert migrated(text).after == text.replace("from old", "from new")
+
+
+@pytest.mark.proves("compat-migrate-leaves")
 def test_a_name_that_another_file_asks_for_keeps_its_name() -> None:
     text = "from old import reg\nreg()\n"
     assert migrated(text, frozenset({"reg"})).after == "from new.tools import register as reg\nreg()\n"

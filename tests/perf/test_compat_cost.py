@@ -22,7 +22,7 @@ FACADES = 200
 NAMES = 12
 TURNS = 5
 
-# The processor's time of this thread, so that neighbours count as little as they can; the fastest of several runs counts.
+# The processor's time of this thread, in which neighbours count least. Of several runs the fastest counts.
 PROGRAM = """
 import json, sys, time
 sys.path[:0] = json.loads(sys.argv[1])
@@ -85,7 +85,8 @@ def test_a_facade_costs_its_import_and_a_first_use_microseconds(tmp_path: Path, 
 @pytest.mark.proves("perf-compat-tools")
 def test_two_thousand_entries_and_five_hundred_files(tmp_path: Path, figure: Callable[[str], None]) -> None:
     entries = "".join(
-        f'[[moved]]\nold = "big.m{at % 40}.name{at}"\nnew = "big.api.n{at % 40}.name{at}"\nsince = "1"\nremoved-in = "3"\n'
+        f'[[moved]]\nold = "big.m{at % 40}.name{at}"\nnew = "big.api.n{at % 40}.name{at}"\n'
+        'since = "1"\nremoved-in = "3"\n'
         for at in range(2000)
     )
     (tmp_path / "moved.toml").write_text(f'schema = 1\npackage = "big"\n{entries}')

@@ -1,0 +1,162 @@
+"""Moves that other projects made, and plugins of theirs that used the old names: fetched, migrated, compiled, started.
+
+The manifests in `moves/` are written from the tables that those projects published. What is migrated comes from the
+index as it was released.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from perdure_compat.index import Index
+from perdure_compat.manifest import load_manifest
+from perdure_compat.migrate import Migration, migrate_files
+from perdure_compat.scan import files_below, scan
+
+MOVES = Path(__file__).parent / "moves"
+Figure = Callable[[str], None]
+Tool = Callable[..., None]
+
+
+@pytest.fixture
+def tool(uv: Path, network_environment: Mapping[str, str]) -> Tool:
+    """Return a call of uv with the network as this machine reaches it."""
+
+    def call(*arguments: str) -> None:
+        subprocess.run([uv, *arguments], check=True, capture_output=True, env={**os.environ, **network_environment})
+
+    return call
+
+
+def fetch(tool: Tool, folder: Path, *requirements: str) -> Path:
+    """Return a folder with released wheels unpacked in it, and nothing that they ask for."""
+    tool("pip", "install", "--no-deps", "--only-binary", ":all:", "--target", str(folder), *requirements)
+    return folder
+
+
+def migrate(folder: Path, *names: str) -> list[Migration]:
+    """Write the new names in a folder by the manifests of these moves; run again, nothing changes."""
+    index = Index([load_manifest(MOVES / f"{name}.toml") for name in names])
+    done, unreadable = migrate_files(files_below([folder]), index)
+    assert unreadable == []
+    for migration in done:
+        migration.path.write_bytes(migration.source.encoded(migration.after))
+    again, _ = migrate_files(files_below([folder]), index)
+    assert [migration.path for migration in again if migration.changed] == []
+    compiled = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "compileall", "-q", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert compiled.returncode == 0, compiled.stdout
+    # What is still found is what was left with a reason.
+    left = {(each.path, each.line) for migration in done for each in migration.left}
+    assert {(finding.path, finding.line) for finding in scan(files_below([folder]), index).findings} <= left
+    return done
+
+
+def say(name: str, done: list[Migration]) -> str:
+    reasons = sorted({left.reason for migration in done for left in migration.left})
+    moved, left = sum(each.moved for each in done), sum(len(each.left) for each in done)
+    files = sum(each.changed for each in done)
+    return f"{name}: {moved} names moved in {files} files, {left} left" + (
+        f" ({'; '.join(reasons)})" if reasons else ""
+    )
+
+
+def ruffs_findings(folder: Path) -> set[tuple[str, int]]:
+    """Return where the linter that knows NumPy's own table finds old names."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "ruff", "check", "--isolated", "--target-version", "py311", "--select", "NPY201"),
+            *("--exit-zero", "--output-format", "json", str(folder)),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {(item["filename"], item["location"]["row"]) for item in json.loads(done.stdout)}
+
+
+@pytest.mark.slow
+@pytest.mark.proves("compat-real-moves")
+@pytest.mark.parametrize("requirement", ["tsfresh==0.15.1", "mne==0.20.0", "nilearn==0.6.2"])
+def test_numpy_2_as_the_linter_that_knows_its_table(
+    tool: Tool, tmp_path: Path, requirement: str, figure: Figure
+) -> None:
+    folder = fetch(tool, tmp_path / "wheel", requirement)
+    before = ruffs_findings(folder)
+    done = migrate(folder, "numpy")
+    left = {(str(each.path), each.line) for migration in done for each in migration.left}
+    after = ruffs_findings(folder)
+    figure(f"{say(requirement, done)}; ruff's NPY201: {len(before)} lines before, {len(after)} after")
+    assert len(before) > 5
+    assert after <= left
+
+
+@pytest.mark.slow
+@pytest.mark.proves("compat-real-moves")
+def test_scipys_namespaces_in_released_plugins(tool: Tool, tmp_path: Path, figure: Figure) -> None:
+    for requirement, names in {
+        "lifelines==0.23.9": 5,
+        "mne==0.20.0": 4,
+        "nilearn==0.6.2": 3,
+        "peakutils==1.3.3": 1,
+    }.items():
+        done = migrate(fetch(tool, tmp_path / requirement, requirement), "scipy")
+        figure(say(requirement, done))
+        assert sum(migration.moved for migration in done) == names
+
+
+START = """
+import importlib, sys
+from django.conf import settings
+settings.configure(
+    INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", sys.argv[1]],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+    DEFAULT_AUTO_FIELD="django.db.models.AutoField",
+    USE_TZ=True,
+)
+import django
+django.setup()
+for name in sys.argv[2:]:
+    importlib.import_module(f"{sys.argv[1]}.{name}")
+print("started")
+"""
+
+
+def start(python: Path, folder: Path, words: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
+    """Start a host with an application of it that lies in a folder, and import these of its modules."""
+    return subprocess.run(
+        [python, "-W", "ignore", "-c", START, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.proves("compat-real-moves")
+def test_djangos_plugins_that_stopped_to_work_work_again(tool: Tool, tmp_path: Path, figure: Figure) -> None:
+    tool("venv", "--python", sys.executable, str(tmp_path / "host"))
+    python = tmp_path / "host" / "bin" / "python"
+    tool("pip", "install", "--python", str(python), "django>=4.2,<5")
+    apps = {
+        "django-filter==2.1.0": ("django_filters", "filters", "filterset", "views", "widgets"),
+        "django-guardian==2.1.0": ("guardian", "models", "shortcuts", "forms", "utils", "admin"),
+    }
+    for requirement, words in apps.items():
+        folder = fetch(tool, tmp_path / words[0], requirement)
+        assert "cannot import name 'ugettext" in start(python, folder, words).stderr
+        done = migrate(folder, "django")
+        figure(say(requirement, done))
+        assert start(python, folder, words).stdout == "started\n"
+        shutil.rmtree(folder)
