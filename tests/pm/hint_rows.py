@@ -228,6 +228,13 @@ ROWS = (
         words={"REQUIREMENT": "guest"},
     ),
     Row(
+        site="ops/host_lock.py: where the name is mistyped: perdure-pm host init NAME --yes   "
+        "(else name what has it: --index-url URL, or --wheelhouse DIR)",
+        home="there",
+        state=refused("install", before=ran("host", "init", "gueast")),
+        words={"NAME": "guest"},
+    ),
+    Row(
         site="ops/host_lock.py: perdure-pm host init PATH-OF-A-WHEEL --yes",
         home="there",
         state=refused("install", before=host_wheel_gone),

@@ -16,7 +16,7 @@ from pathlib import Path
 from perdure_pm import ports
 from perdure_pm.adapters.interpreter import Interpreter
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.errors import PerdureError, UsageFault
+from perdure_pm.model.errors import ArtefactMissing, PerdureError, UsageFault
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.model.requirement import parse_requirement, requirement_name
 from perdure_pm.ops.build import Wheel, add_wheelhouse_hashes, split_requirements
@@ -25,6 +25,11 @@ from perdure_pm.ops.screening import Screen, find_fresh, format_cutoff, load_age
 from perdure_pm.ops.trials import is_unsolvable, pinned_versions, write_generated_project
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.layout import Layout
+
+MISTYPED = (
+    "where the name is mistyped: perdure-pm host init NAME --yes   (else name what has it: --index-url URL, or "
+    "--wheelhouse DIR)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +102,12 @@ def lock_host(
             filesystem, project, wheels, [*(wheel.distribution for wheel in wheels), *asked], interpreter
         )
         lock = partial(uv.lock, project, interpreter.path, final_only=True, builds=screen.rules.builds)
-        lock()
+        try:
+            lock()
+        except ArtefactMissing as fault:
+            if spec.requirement is None or spec.name not in fault.summary:
+                raise
+            raise ArtefactMissing(fault.summary, hint=MISTYPED, context=fault.context) from fault
         _keep_quarantine(lock, filesystem, reporter, project, asked, screen)
         requirements = add_wheelhouse_hashes(uv.export(project, interpreter.path), uv.network.wheelhouse)
         digest = hashlib.sha256(f"{spec.text()}\n{requirements}\n{[w.sha256 for w in wheels]}".encode()).hexdigest()[

@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
-from perdure_pm.store.generations import list_unsealed
+from perdure_pm.ops.doctor import examine
+from perdure_pm.store.generations import list_unsealed, load_current
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.receipts import list_markers, load_all
 from tests.pm.bench import Launched
-from tests.pm.fake_host import Workshop, copy_home
+from tests.pm.fake_host import PROFILE, STUBS, Workshop, copy_home, start_host
 from tests.pm.faults.performing import (
     TASKS,
     Ended,
+    Task,
     Told,
     perform,
     require_in_line,
@@ -104,6 +106,36 @@ def attempt(workshop: Workshop, template: Layout, disk: Path, stage: str, left: 
     return told
 
 
+def repair(workshop: Workshop, template: Layout, disk: Path, stage: str, left: int) -> dict[str, Any]:
+    """Return what `repair` told and left on a disk that fills at `stage`, and what the next one did."""
+    layout = copy_home(template, disk / "home")
+    generation = load_current(layout, PROFILE)
+    (damaged,) = generation.path.glob("venv/lib/python3*/site-packages/gadget-*.dist-info/METADATA")
+    for path in (damaged.parent, damaged):
+        path.chmod(0o755)
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    task = Task(name="", template="", operation="repair")
+
+    def on_stage(now: str) -> None:
+        if now == stage and not (disk / "filler").exists():
+            fill(disk / "filler", left)
+
+    told = _tell(perform(workshop, layout, task, LocalFilesystem(), reporter=Told(on_stage)))
+    told |= {
+        "filled": (disk / "filler").exists(),
+        "unchanged": load_current(layout, PROFILE).identity == generation.identity,
+        "home": str(layout.home),
+        "unsealed": list_unsealed(layout),
+    }
+    told["starts"] = start_host(layout).exit_code  # on the full disk
+    LocalFilesystem().remove_tree(disk / "filler")
+    told["next"] = _tell(perform(workshop, layout, task, LocalFilesystem()))
+    problems = examine(layout, PROFILE, deep=True)["problems"]
+    told["wrong"] = [problem["code"] for problem in problems if problem["code"] not in STUBS]
+    LocalFilesystem().remove_tree(layout.home)
+    return told
+
+
 def collect(template: Layout, disk: Path, left: int) -> dict[str, Any]:
     """Return what `collect` told and left on a disk with nothing free, where half a generation takes room."""
     layout = copy_home(template, disk / "home")
@@ -141,7 +173,7 @@ def _tell(ended: Ended) -> dict[str, Any]:
 def main(words: list[str]) -> None:
     """Try every stage and every rest that is named: FOLDER UV LOCK TEMPLATE STAGE:LEFT and so on; -1 takes inodes.
 
-    The stage `collect` is a collection on a disk that is full already.
+    The stage `collect` is a collection on a disk that is full already; `repair-STAGE` a repair.
     """
     folder, uv, lock, template, *cases = words
     workshop = Workshop(folder=Path(folder), uv=Path(uv), lock=Path(lock))
@@ -152,6 +184,9 @@ def main(words: list[str]) -> None:
         stage, _, left = case.partition(":")
         if stage == "collect":
             told = collect(Layout(Path(template)), disk, int(left))
+        elif stage.startswith("repair-"):
+            stage = stage.removeprefix("repair-")
+            told = repair(workshop, Layout(Path(template)), disk, stage, int(left))
         else:
             told = attempt(workshop, Layout(Path(template)), disk, stage, int(left))
         sys.stdout.write(json.dumps(told) + "\n")

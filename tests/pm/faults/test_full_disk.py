@@ -50,6 +50,21 @@ def test_what_makes_room_works_without_any(workshop: Workshop, templates: dict[s
         assert (case["receipts"], case["unfinished"]) == (["ok"], []), case
 
 
+@pytest.mark.proves("faults-no-space")
+def test_a_repair_on_a_full_disk_leaves_what_runs_and_the_next_one_mends_it(
+    workshop: Workshop, templates: dict[str, Layout], checkout: Path
+) -> None:
+    cases = [f"repair-{stage}:{left}" for stage in ("check", "build", "health", "seal") for left in (0, 131072)]
+    told = attempts(workshop, templates, checkout, cases)
+    assert any(case["exit_code"] for case in told)
+    for case in told:
+        assert (case["filled"], case["starts"]) == (True, 0), case
+        if case["exit_code"]:
+            assert (case["exit_code"], case["unchanged"], case["unsealed"]) == (EXIT_NO_SPACE, True, []), case
+            assert str(case["context"]["path"]).startswith(case["home"]), case
+        assert (case["next"]["exit_code"], case["wrong"]) == (0, []), case
+
+
 def attempts(
     workshop: Workshop, templates: dict[str, Layout], checkout: Path, cases: list[str]
 ) -> list[dict[str, Any]]:
