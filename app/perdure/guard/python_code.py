@@ -80,9 +80,19 @@ _RUNNERS = frozenset(
         "os.execv",
         "os.execvp",
         "os.spawnvp",
+        "asyncio.create_subprocess_shell",
+        "asyncio.create_subprocess_exec",
     ]
 )
-_CODE_RUNNERS = frozenset({"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"})
+_CODE_RUNNERS = frozenset(
+    {
+        "os.system",
+        "os.popen",
+        "subprocess.getoutput",
+        "subprocess.getstatusoutput",
+        "asyncio.create_subprocess_shell",
+    }
+)
 
 
 def read(machine: Machine, code: Value, state: State, *, what: str) -> None:
@@ -203,6 +213,10 @@ class _Reader:
     def _call(self, node: ast.Call) -> None:
         full = self._full(node.func)
         by = f"{self.what}: {full or '…'}"
+        for given in node.args:  # a function that is handed on is called with who knows what
+            handed = self._full(given) if isinstance(given, ast.Name | ast.Attribute) else ""
+            for deed in _CALLS.get(handed, ()):
+                self._deed(deed, values.unknown("an argument"), f"{self.what}: {handed}")
         if full in _CALLS:
             for deed in _CALLS[full]:
                 self._deed(deed, self._argument(node, deed.argument, deed.keyword), by)
@@ -261,6 +275,8 @@ class _Reader:
         position = 1 if full.startswith(("os.exec", "os.spawn")) else 0
         position = 2 if full.startswith("os.spawn") else position
         command = node.args[position] if len(node.args) > position else None
+        if full == "asyncio.create_subprocess_exec":
+            command = ast.List(node.args)
         state = self.state.copy()
         for keyword in node.keywords:
             if keyword.arg in {"args", "cmd", "command"}:

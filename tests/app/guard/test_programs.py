@@ -203,6 +203,9 @@ def test_every_entry_of_the_table_can_be_used() -> None:
         ("print('os.remove(a)')", []),
         ("import os; os.remove(f'{x}/a')", ["delete <>/a"]),
         ("import shutil, sys; shutil.rmtree(sys.argv[1])", ["delete <> r"]),
+        ("import shutil; list(map(shutil.rmtree, ['a']))", ["delete <> r"]),
+        ("import asyncio; asyncio.run(asyncio.create_subprocess_shell('rm a'))", ["delete a"]),
+        ("import asyncio; asyncio.run(asyncio.create_subprocess_exec('rm', 'a'))", ["delete a"]),
         ("this is no python", []),
     ],
 )
