@@ -210,13 +210,17 @@ class _Reader:
                     if isinstance(generator.target, ast.Name):
                         self.names[generator.target.id] = self._found(generator.iter)
 
+    def _handed_on(self, node: ast.Call) -> None:
+        """Note what a function may do that is given to another one, which calls it with who knows what."""
+        for given in node.args:
+            name = self._full(given) if isinstance(given, ast.Name | ast.Attribute) else ""
+            for deed in _CALLS.get(name, ()):
+                self._deed(deed, values.unknown("an argument"), f"{self.what}: {name}")
+
     def _call(self, node: ast.Call) -> None:
         full = self._full(node.func)
         by = f"{self.what}: {full or '…'}"
-        for given in node.args:  # a function that is handed on is called with who knows what
-            handed = self._full(given) if isinstance(given, ast.Name | ast.Attribute) else ""
-            for deed in _CALLS.get(handed, ()):
-                self._deed(deed, values.unknown("an argument"), f"{self.what}: {handed}")
+        self._handed_on(node)
         if full in _CALLS:
             for deed in _CALLS[full]:
                 self._deed(deed, self._argument(node, deed.argument, deed.keyword), by)
