@@ -10,7 +10,7 @@ something to judge: it takes longer than everything else together.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,17 +44,22 @@ class SettingsUnfit(ValueError):
 class PluginSettings:
     """The settings of one profile."""
 
-    def __init__(self, path: Path | None, *, tried: bool = False) -> None:
+    def __init__(self, path: Path | None, *, is_tried: Callable[[], bool] = lambda: False) -> None:
         """Know the file, which is read when the first plugin with settings comes; None for none.
 
         Args:
             path: the profile's app.yaml.
-            tried: whether this process only tries a generation that the profile does not run: what a person set is
-                judged by what runs, and keeps no other generation from being selected.
+            is_tried: says whether this process only tries a generation that the profile does not run; asked where
+                settings do not fit.
         """
         self._path = path
-        self.tried = tried
+        self._is_tried = is_tried
         self._read: Mapping[str, object] | SettingsUnfit | None = None
+
+    @property
+    def tried(self) -> bool:
+        """Whether what a person set is judged by another generation: it keeps none from being selected."""
+        return self._is_tried()
 
     def find(self, source: PluginSource) -> Mapping[str, JsonValue]:
         """Return the settings of a plugin, checked; empty where nobody set any, and for one without a schema.
@@ -113,11 +118,15 @@ def find_settings(installation: Installation, environ: Mapping[str, str]) -> Plu
     if installation.generation is None or not _PROFILE.fullmatch(profile):
         return PluginSettings(None)
     folder = installation.home / "profiles" / profile
-    try:
-        selected = (folder / "current").read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        selected = ""
-    return PluginSettings(folder / "app.yaml", tried=selected != installation.generation.name)
+    own = installation.generation.name
+
+    def is_tried() -> bool:
+        try:
+            return (folder / "current").read_text(encoding="ascii").strip() != own
+        except (OSError, UnicodeDecodeError):
+            return True
+
+    return PluginSettings(folder / "app.yaml", is_tried=is_tried)
 
 
 def _find_faults(settings: object, schema: Mapping[str, JsonValue], place: str) -> list[str]:
