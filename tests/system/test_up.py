@@ -148,7 +148,7 @@ def test_up_works_into_a_home_whose_path_is_hard_to_quote(
     assert there.up("--offline").succeeded().json["data"]["home"] == str(home)
     there.perdure("plugins", "--check").succeeded()
     compiled = {path.name.partition(".")[0] for path in home.glob("store/generations/*/venv/lib/*/*/perdure/**/*.pyc")}
-    assert {"api", "plugin_manager", "hookspecs"} <= compiled, "uv compiles nothing in such a path; PM does"
+    assert {"plugin_manager", "hookspecs"} <= compiled, "uv compiles nothing in such a path; PM does"
     assert there.up("--offline").succeeded().json["data"]["install"]["generation"] == there.generation
     warm_home.mkdir()  # for the fixture
     execute(["chmod", "-R", "u+w", home])
@@ -160,7 +160,7 @@ def test_two_homes_and_two_checkouts_do_not_touch_each_other(
 ) -> None:
     """Case 45: a foreign checkout syncs into its own home, this one stays as it was."""
     before = fingerprint(own.home)
-    module = own_checkout / "app" / "perdure" / "api.py"
+    module = own_checkout / "app" / "perdure" / "hookspecs.py"
     module.write_text(module.read_text(encoding="utf-8") + "\nFOREIGN = True\n", encoding="utf-8")
     other = replace(own, home=new_home, checkout=own_checkout)
     seed_caches(own.home, new_home)
@@ -200,7 +200,7 @@ def test_looking_needs_no_network_and_changes_nothing_also_where_the_checkout_mo
     config.write_text(
         config.read_text(encoding="utf-8").replace(str(own.checkout), str(own_checkout)), encoding="utf-8"
     )
-    module = own_checkout / "app" / "perdure" / "api.py"
+    module = own_checkout / "app" / "perdure" / "hookspecs.py"
     module.write_text(module.read_text(encoding="utf-8") + "\nSTALE = True\n", encoding="utf-8")
     before = fingerprint(own.home)
     replace(own, prefix=without_network).perdure(*words).succeeded()
