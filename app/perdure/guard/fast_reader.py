@@ -33,6 +33,8 @@ MOST_CHARACTERS = 16_384
 MOST_WORDS = 1_000
 
 _READABLE = re.compile(r"[\t\n\x20-\x7e]*")
+_REFUSED = re.compile(r"[\w \t<>|&;.,:/+?=@%^~*-]*[<>][ \t]*", re.ASCII)
+"""One line without a quotation that ends in a redirect to nothing: every shell refuses it before it runs any of it."""
 _BLANKS = re.compile(r"(?:[ \t]+(?:\\\n)*)*")
 """A continued line counts as a blank only behind one: elsewhere it may join two halves of a word or an operator."""
 _PLAIN = re.compile(r"[A-Za-z0-9_./,:=@%+\-~*?\[\]^#!]+")
@@ -84,9 +86,14 @@ class _NotMineError(Exception):
 
 
 def parse(text: str) -> Script | None:
-    """Return the tree of a text of which every character is understood, else None."""
+    """Return the tree of a text of which every character is understood, else None.
+
+    A line that no shell runs any part of, such as a key in angle brackets, is an empty script.
+    """
     if len(text) > MOST_CHARACTERS or not _READABLE.fullmatch(text):
         return None
+    if "<<" not in text and _REFUSED.fullmatch(text):
+        return ()
     try:
         return _Reader(text).script()
     except _NotMineError:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure.domain.effect import Reading
 from perdure.guard.reading import FAULT, read
 from perdure.guard.session import Session
 from tests.app.guard.scripts import Bash, Scripts, covered
@@ -40,6 +41,14 @@ def missed(root: Path, seeds: range) -> list[str]:
     assert calls > len(seeds) // 2
     assert understood > len(seeds) * 2 // 3
     return found
+
+
+@pytest.mark.proves("guard-no-silent-miss")
+@pytest.mark.parametrize("text", ["rm a & >", "rm a; <d>", "rm a && b > ", "rm a > b <c>", "<F12>", "rm a | b <"])
+def test_a_line_that_is_read_as_nothing_runs_nothing(text: str, tmp_path: Path) -> None:
+    session = Session(directory="/w", home="/h")
+    assert read(text, "bash", session) == Reading(reader="fast", effects=())
+    assert Bash(tmp_path).run(text) == []
 
 
 @pytest.mark.proves("guard-no-silent-miss")
