@@ -7,15 +7,17 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.model.retention import NEWEST_RECEIPTS
+from perdure_pm.ops.receipts_kept import PULSE, collect_receipts
 from perdure_pm.store import receipts
 from perdure_pm.store.layout import Layout
-from tests.pm.bench import Bench
+from tests.pm.bench import Bench, Listening
 from tests.pm.faults.performing import Task, perform
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
@@ -134,3 +136,24 @@ def test_a_marker_that_a_crash_left_or_took_leaves_no_receipt_open(bench: Bench)
     bench.call("collect")
     status = {receipt.id: receipt.status for receipt in bench.receipts()}
     assert (status[unmarked.id], list(layout.unfinished.iterdir())) == ("interrupted", [])
+
+
+class Beating(Listening):
+    """Counts the signs of life: without one for two minutes a worker is taken to hang."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda stage: None)
+        self.beats = 0
+
+    def heartbeat(self) -> None:
+        self.beats += 1
+
+
+@pytest.mark.proves("receipt-cost-bounded")
+def test_a_collection_of_very_many_shows_that_it_lives(bench: Bench) -> None:
+    bench.layout.receipts.mkdir(exist_ok=True)
+    write_many(bench.layout, bench, 5 * PULSE, days=60)
+    reporter = Beating()
+    gone = collect_receipts(replace(bench.context(), reporter=reporter), set())
+    assert gone > 3 * PULSE
+    assert reporter.beats >= (5 * PULSE + gone) // PULSE
