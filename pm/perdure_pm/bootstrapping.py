@@ -41,13 +41,22 @@ from perdure_pm.model.errors import (
     BuildFailed,
     LazyInstallRefused,
     PerdureError,
+    RescuesExhausted,
     UsageFault,
 )
 from perdure_pm.model.network import Network
 from perdure_pm.ops import payload as payloads
 from perdure_pm.ops import test_environments
 from perdure_pm.ops.interpreters import choose_interpreter, find_interpreter
-from perdure_pm.ops.runtime import Runtime, find_earlier_runtime, is_current, load_runtime, select_runtime
+from perdure_pm.ops.runtime import (
+    Runtime,
+    find_earlier_runtime,
+    is_current,
+    load_failed_rescues,
+    load_runtime,
+    note_failed_rescue,
+    select_runtime,
+)
 from perdure_pm.ops.runtime_build import build_runtime, find_built_runtime, find_usable_runtime
 from perdure_pm.ops.tool_uv import ensure_uv
 from perdure_pm.store import receipts
@@ -55,6 +64,8 @@ from perdure_pm.store.home import check_written, resolve_home
 from perdure_pm.store.layout import Layout, default_home
 from perdure_pm.store.policy import lazy_allowed
 
+MOST_RESCUES = 3
+"""How often in a row PM's runtime is rebuilt unasked where that fails; then a person has to ask for it."""
 INSTALL_SECONDS = 3600.0
 TEST_SECONDS = 4 * 3600.0
 EXPLICIT = (
@@ -206,17 +217,16 @@ class Bootstrap:
         words = tuple(arguments[place] for place in find_places(arguments))
         if words[:2] == ("self", "rollback") and (earlier := find_earlier_runtime(self.layout)) is not None:
             self._hand_over(earlier, arguments)  # what goes back needs nothing of what is broken
-        refusal = None
         explicit = any(words[: len(verb)] == verb for verb in EXPLICIT)
-        if not explicit and not lazy_allowed(self.layout, os.environ, no_lazy=self.no_lazy):
-            refusal = LazyInstallRefused(
-                "PM's runtime must be rebuilt before it can do that, and lazy installs are off",
-                hint=f'"{self.layout.bin / "perdure-pm"}" self rebuild',
-                context={"home": str(self.layout.home)},
-            )
         with held(self.layout, "rescue", wait=self.wait, on_wait=self._tell_wait):
             before = load_runtime(self.layout)
-            runtime = self._mend_runtime(refusal)
+            refusal = None if explicit else self._find_refusal()
+            try:
+                runtime = self._mend_runtime(refusal)
+            except PerdureError:
+                if refusal is None and not explicit:
+                    note_failed_rescue(self.layout, self.filesystem)
+                raise
         if before is not None and before.record["seed"] != runtime.record["seed"]:
             settle(self.layout, runtime.identity, self._environment())
         self._hand_over(runtime, arguments)
@@ -236,6 +246,18 @@ class Bootstrap:
         with held(self.layout, "bootstrap", wait=self.wait, on_wait=self._tell_wait):
             found = find_usable_runtime(self.layout, source=self.source, python=self.python)
             return found or self._select(self._build_runtime())
+
+    def _find_refusal(self) -> PerdureError | None:
+        """Return why PM's runtime is not rebuilt where nobody asked for it, or None where it is."""
+        hint = f'"{self.layout.bin / "perdure-pm"}" self rebuild'
+        context = {"home": str(self.layout.home)}
+        if not lazy_allowed(self.layout, os.environ, no_lazy=self.no_lazy):
+            summary = "PM's runtime must be rebuilt before it can do that, and lazy installs are off"
+            return LazyInstallRefused(summary, hint=hint, context=context)
+        if load_failed_rescues(self.layout) >= MOST_RESCUES:
+            summary = f"PM's runtime could not be rebuilt {MOST_RESCUES} times, and is not tried again unasked"
+            return RescuesExhausted(summary, hint=hint, context=context, state="needs-recovery")
+        return None
 
     def _mend_runtime(self, refusal: PerdureError | None) -> Runtime:
         """Return the selected runtime, rebuilt from this seed where it must be, else the one before it, selected.

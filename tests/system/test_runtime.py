@@ -378,6 +378,28 @@ def test_what_cannot_be_rescued_is_told_once_and_not_tried_for_ever(without_chec
     home.pm("status").succeeded()
 
 
+@pytest.mark.proves("runtime-three-attempts")
+def test_after_three_rebuilds_that_failed_a_person_has_to_ask_for_one(without_checkout: Installation) -> None:
+    """Case 77: no automatic retry, one instruction, and what it says works."""
+    home = without_checkout.with_environment(PERDURE_OFFLINE="1")
+    damage(module(home, "perdure_pm/worker.py"), to=None)
+    cache = home.home / "cache"
+    cache.rename(home.home / "away")
+    for _ in range(3):
+        failed = home.pm("status", "--json")
+        assert failed.error["code"] == "artefact-missing"
+    exhausted = home.pm("status", "--json")
+    assert (exhausted.code, exhausted.error["code"]) == (8, "rescues-exhausted")
+    hint = exhausted.error["hint"]
+    assert home.run(["sh", "-c", f"{hint} --json"]).json["errors"][0]["code"] == "artefact-missing"
+    LocalFilesystem().remove_tree(cache)
+    (home.home / "away").rename(cache)
+    assert home.pm("status", "--json").error["code"] == "rescues-exhausted"
+    home.run(["sh", "-c", hint]).succeeded()
+    assert not (home.home / "pm" / "rescues").exists()
+    home.pm("status").succeeded()
+
+
 @pytest.mark.proves("runtime-rescued")
 def test_a_runtime_that_was_rescued_is_rescued_again_from_a_process_that_it_started(
     without_checkout: Installation, tmp_path: Path

@@ -177,6 +177,13 @@ class LazyInstallRefused(PerdureError):
     default_retry = "after-change"
 
 
+class RescuesExhausted(PerdureError):
+    code = "rescues-exhausted"
+    exit_code = EXIT_INTEGRITY
+    meaning = "PM's runtime cannot run, and three rebuilds that nobody asked for failed; the next waits for a person."
+    default_retry = "after-change"
+
+
 class ConsentMissing(PerdureError):
     code = "consent-missing"
     exit_code = EXIT_REFUSED

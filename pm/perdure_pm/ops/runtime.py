@@ -136,7 +136,22 @@ def select_runtime(layout: Layout, filesystem: ports.Filesystem, runtime: Runtim
         filesystem.write_durable(layout.runtime_pointer, f"{runtime.identity}\n".encode())
     # A crash here leaves the seed of the runtime before: a rescue would go back to that, and `repair` ends it.
     select_seed(layout, filesystem, str(runtime.record["seed"]))
+    if os.path.lexists(layout.rescues):
+        filesystem.remove_tree(layout.rescues)
     write_pm_launcher(filesystem, layout, launcher_templates(runtime))
+
+
+def load_failed_rescues(layout: Layout) -> int:
+    """Return how often in a row PM's runtime could not be rebuilt unasked."""
+    try:
+        return int(layout.rescues.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
+
+
+def note_failed_rescue(layout: Layout, filesystem: ports.Filesystem) -> None:
+    """Have one more rebuild counted that nobody asked for and that failed. The caller has the mutex."""
+    filesystem.write_durable(layout.rescues, f"{load_failed_rescues(layout) + 1}\n".encode())
 
 
 def launcher_templates(runtime: Runtime) -> Path | None:

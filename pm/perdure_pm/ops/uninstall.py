@@ -60,7 +60,7 @@ OWNED: tuple[Owned, ...] = (
     Owned(folder="", names=r"config\.yaml|\.config\.yaml\.[0-9a-f]{12}\.tmp|state"),
     Owned(folder="tools/uv", names=r"[0-9]+(\.[0-9]+)+[a-z0-9.]*"),
     Owned(folder="python", names=r"(cpython|pypy|graalpy|pyodide)-.+|\.lock|\.temp|\.gitignore"),
-    Owned(folder="pm", names="policy|current|runtimes|incoming|seed|activation"),
+    Owned(folder="pm", names="policy|current|runtimes|incoming|seed|activation|rescues"),
 )
 _FOLDERS = (
     *("store", "test", "cache", "receipts/unfinished", "receipts", "profiles", "tools/uv", "tools", "python"),

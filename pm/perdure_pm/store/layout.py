@@ -96,6 +96,11 @@ class Layout:
         return self.pm / "policy"
 
     @property
+    def rescues(self) -> Path:
+        """How often in a row PM's runtime could not be rebuilt unasked; gone once one is selected."""
+        return self.pm / "rescues"
+
+    @property
     def activation(self) -> Path:
         """Which payload is being put into this home; gone once all of it is."""
         return self.pm / "activation"
