@@ -42,6 +42,7 @@ from perdure_pm.store.inventory import Finding
 from perdure_pm.store.labels import load_labels
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import list_profiles, load_pointer, refuse_links
+from perdure_pm.store.records import find_last_committed
 from perdure_pm.store.trial import load_trial
 
 if TYPE_CHECKING:
@@ -198,6 +199,9 @@ def _examine_folders(layout: Layout, profiles: list[str]) -> Iterator[Problem]:
         if os.path.lexists(folder) and not os.path.isdir(folder):
             hint = f"move it away, and PM makes the directory anew: {folder}"
             yield Problem(code="no-directory", summary=f"{folder} is not a directory", hint=hint)
+    if os.path.isdir(layout.mutex):
+        summary, hint = f"{layout.mutex} is a directory", f"move it away, and PM makes the file anew: {layout.mutex}"
+        yield Problem(code="no-file", summary=summary, hint=hint)
     linked: dict[str, str] = {}
     for folder in layout.published_into:
         try:
@@ -283,7 +287,7 @@ def _examine_generations(layout: Layout, profiles: list[str], profile: str, look
         try:
             current = load_current(layout, name)
         except NothingInstalled as fault:
-            if load_history(layout, name):
+            if load_history(layout, name) or find_last_committed(layout, name):
                 summary = f"the profile {name} ran something, and nothing says any more what"
                 yield Problem(code="selection-damaged", summary=summary, hint=REPAIR, profile=name)
             elif name == profile:

@@ -63,7 +63,7 @@ from perdure_pm.store.history import REPAIR, Selection, append_selection, load_h
 from perdure_pm.store.inventory import MISSING, Finding
 from perdure_pm.store.labels import Labels, load_labels, save_labels
 from perdure_pm.store.pointer import list_profiles, load_pointer
-from perdure_pm.store.records import keep_record, list_kept_records, load_kept_record
+from perdure_pm.store.records import find_last_committed, keep_record, load_kept_record
 from perdure_pm.store.trial import load_trial
 
 SMALL = frozenset({"configuration-missing", "launcher-damaged", "uv-damaged"})
@@ -209,18 +209,16 @@ def _find_wanted(context: Context) -> tuple[str | None, bool]:
     history = load_history(layout, profile)
     try:
         identity = load_pointer(layout, profile)
-        if identity is not None or not history:
+        if identity is not None:
             return identity, False
+        known = bool(history)
     except IntegrityFault:
-        pass
+        known = True
     for selection in reversed(history):
         if _find_record(context, selection.generation) is not None:
             return selection.generation, True
-    for identity in list_kept_records(layout):
-        record = load_kept_record(layout, identity)
-        if record is not None and record["profile"] == profile:
-            return identity, True
-    return None, True
+    committed = find_last_committed(layout, profile)
+    return committed, known or committed is not None
 
 
 def _find_record(context: Context, identity: str) -> dict[str, Any] | None:

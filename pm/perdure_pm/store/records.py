@@ -45,6 +45,15 @@ def load_kept_record(layout: Layout, identity: str) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and not find_record_problem(record, identity) else None
 
 
+def find_last_committed(layout: Layout, profile: str) -> str | None:
+    """Return the id of the newest generation that was ever committed for a profile, as far as is known."""
+    for identity in list_kept_records(layout):
+        record = load_kept_record(layout, identity)
+        if record is not None and record["profile"] == profile:
+            return identity
+    return None
+
+
 def list_kept_records(layout: Layout) -> list[str]:
     """Return the ids of the generations that were committed, the newest first."""
     try:

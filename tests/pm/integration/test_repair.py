@@ -72,6 +72,12 @@ def packages(bench: Bench) -> Path:
     return find_site_packages(bench.current.environment)
 
 
+def forget_what_ran(bench: Bench) -> None:
+    """Have nothing in the profile say what it runs or ran."""
+    bench.layout.pointer("default").unlink()
+    bench.layout.history("default").unlink()
+
+
 DAMAGES: dict[str, tuple[Callable[[Bench], object], str]] = {
     "a file deleted": (lambda bench: remove(packages(bench) / "gadget" / "__init__.py"), "generation-damaged"),
     "a byte changed": (lambda bench: flip(packages(bench) / "gadget" / "__init__.py", 3), "generation-damaged"),
@@ -102,6 +108,11 @@ DAMAGES: dict[str, tuple[Callable[[Bench], object], str]] = {
         "selection-damaged",
     ),
     "the pointer gone": (lambda bench: bench.layout.pointer("default").unlink(), "selection-damaged"),
+    "the pointer and the history gone": (forget_what_ran, "selection-damaged"),
+    "all of the profile, and so its configuration gone": (
+        lambda bench: remove(bench.layout.profile("default")),
+        "selection-damaged",
+    ),
     "the launcher gone": (lambda bench: remove(bench.layout.bin / "fakehost"), "launcher-damaged"),
     "the launcher another one": (
         lambda bench: writable(bench.layout.bin / "fakehost").write_text("#!/bin/sh\n"),
@@ -339,6 +350,16 @@ def test_a_repair_that_is_cut_off_is_done_by_the_next_one(stage: str, bench: Ben
     bench.call("collect")
     assert list_unsealed(bench.layout) == []
     assert examine(bench.layout, "default", deep=True)["leftovers"] == []
+
+
+@pytest.mark.proves("doctor-answers-always")
+def test_a_directory_where_the_mutex_belongs_is_named_with_what_helps(bench: Bench) -> None:
+    bench.layout.mutex.unlink()
+    bench.layout.mutex.mkdir()
+    assert [str(bench.layout.mutex) in hint for code, hint in hints(bench.layout) if code == "no-file"] == [True]
+    bench.layout.mutex.rmdir()
+    assert problems(bench.layout) == []
+    assert bench.call("pin").status == "ok"
 
 
 @pytest.mark.proves("doctor-answers-always")
