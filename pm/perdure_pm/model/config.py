@@ -227,11 +227,7 @@ def parse_home_config(document: Document) -> HomeConfig:
         ConfigInvalid: it has faults, all of which are named.
     """
     found, warnings = _parse(document, HOME_KEYS)
-    values: dict[str, Typed | None] = {
-        name: value
-        for name, value in found.items()
-        if value is None or isinstance(value, (bool, str, int)) or _is_texts(value)
-    }
+    values = {name: _as_typed(value) for name, value in found.items()}
     name, checkout, lazy = values.get("host.name"), values.get("host.checkout"), values.get("install.lazy", True)
     environment = found.get("host.environment")
     return HomeConfig(
@@ -278,6 +274,19 @@ def _number(value: object, default: int) -> int:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _as_typed(value: object) -> Typed | None:
+    """Return a value as it is shown: of variables `NAME=VALUE`, of packages their names and versions."""
+    if value is None or isinstance(value, (bool, str, int)) or _is_texts(value):
+        return value
+    if isinstance(value, dict):
+        return [f"{name}={text}" for name, text in value.items()]
+    entries = value if isinstance(value, list) else [value]
+    return [
+        f"{entry.get('name', '?')} {entry.get('version', '?')}" if isinstance(entry, dict) else describe(entry)
+        for entry in entries
+    ]
 
 
 def _is_texts(value: object) -> TypeGuard[list[str]]:

@@ -62,6 +62,18 @@ def test_every_value_is_shown_with_where_it_comes_from(pm: CommandLine, layout: 
     )
 
 
+def test_what_is_no_plain_value_is_shown_too(pm: CommandLine, layout: Layout) -> None:
+    pm.home.mkdir()
+    layout.config.write_text(
+        "host: {environment: {A: b, C: ''}}\npackages:\n- {name: rg, version: '14'}\n- 5\n", encoding="utf-8"
+    )
+    assert pm("config", "get", "host.environment").out == "A=b\nC=\n"
+    assert pm("config", "get", "packages").out == "rg 14\nthe number 5\n"
+    shown = pm("config", "get", "--json").envelope["data"]["values"]
+    assert shown["packages"] == {"value": ["rg 14", "the number 5"], "source": "file"}
+    assert shown["host.environment"] == {"value": ["A=b", "C="], "source": "file"}
+
+
 def test_a_value_that_is_set_is_read_back_and_leaves_a_receipt(pm: CommandLine, layout: Layout) -> None:
     pm.home.mkdir()
     layout.config.write_text("# mine\r\ninstall:\r\n  lazy: true # on\r\n", encoding="utf-8", newline="")
