@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from dataclasses import replace
 from typing import Any
@@ -42,7 +43,9 @@ def read_registrations(layout: Layout, profile: str) -> tuple[Registration, ...]
         return ()
     current = current_generation(layout, profile)
     try:
-        return parse_registrations(raw, reserved=() if current is None else current.record["host"]["commands"])
+        return parse_registrations(
+            _from_the_file(raw, layout), reserved=() if current is None else current.record["host"]["commands"]
+        )
     except RegistrationInvalid as fault:
         said = fault.context["faults"]
         faults = [_with_place(document, str(text)) for text in (said if isinstance(said, list) else [fault.summary])]
@@ -51,6 +54,18 @@ def read_registrations(layout: Layout, profile: str) -> tuple[Registration, ...]
             hint=f"correct {document.file} in the home, then run the same command again",
             context={"file": document.file, "faults": faults},
         ) from fault
+
+
+def _from_the_file(raw: object, layout: Layout) -> object:
+    """Return registrations with paths that count from config.yaml as absolute ones; what has no such form stays."""
+    if isinstance(raw, list):
+        return [_from_the_file(entry, layout) for entry in raw]
+    if not isinstance(raw, dict):
+        return raw
+    whole = {field: _from_the_file(value, layout) if field == "artefacts" else value for field, value in raw.items()}
+    if isinstance(path := whole.get("path"), str) and path:
+        whole["path"] = os.path.normpath(layout.home / path)
+    return whole
 
 
 def find_unready(layout: Layout, profile: str) -> list[str]:

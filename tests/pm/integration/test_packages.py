@@ -673,6 +673,16 @@ def test_an_install_has_what_the_configuration_registers_and_nothing_more(bench:
 
 
 @pytest.mark.proves("packages-configured")
+def test_a_path_in_the_configuration_counts_from_its_file(bench: Bench, shelf: Shelf) -> None:
+    whole = put_local(shelf)
+    (artefact,) = whole["artefacts"]
+    near = os.path.relpath(artefact["path"], bench.layout.home)
+    configure(bench, whole | {"artefacts": [artefact | {"path": near}]})
+    assert bench.call("install").status == "ok"
+    assert says_hello(bench) == "hello\n"
+
+
+@pytest.mark.proves("packages-configured")
 @pytest.mark.parametrize(
     ("change", "said"),
     [
