@@ -142,11 +142,18 @@ def explain(error: OSError, path: Path) -> PerdureError:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         missing, hint = name_shortage(path)
         return NoSpace(f"no {missing} left while writing {place}", hint=hint, context={"path": place})
+    hint = _HINTS.get(error.errno or 0, "correct that, or choose another home with --home DIR")
     return HomeUnusable(
         f"cannot write {place}: {error.strerror or error}",
-        hint=_HINTS.get(error.errno or 0, "correct that, or choose another home with --home DIR").format(place=place),
+        hint=hint.format(place=_find_obstacle(place)),
         context={"path": place, "errno": errno.errorcode.get(error.errno or 0, "")},
     )
+
+
+def _find_obstacle(place: str) -> str:
+    """Return what lies in the way of writing `place`: that itself, or the file where a directory above it belongs."""
+    above = next((folder for folder in Path(place).parents if os.path.lexists(folder)), None)
+    return place if above is None or above.is_dir() else str(above)
 
 
 def name_shortage(path: Path) -> tuple[str, str]:

@@ -163,6 +163,16 @@ def test_a_system_error_is_told_with_its_path(number: int, kind: type[Exception]
 
 
 @pytest.mark.proves("files-errors-named")
+def test_what_lies_in_the_way_is_named_and_not_what_could_never_lie_there(tmp_path: Path) -> None:
+    above = tmp_path / "file"
+    above.write_text("mine", encoding="utf-8")
+    error = NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(above / "a" / "b"))
+    told = explain(error, above / "a" / "b")
+    assert told.hint == f"move what lies at {above} away: PM keeps something else there"
+    assert str(above / "a" / "b") in told.summary
+
+
+@pytest.mark.proves("files-errors-named")
 @pytest.mark.parametrize(
     ("number", "hint"),
     [
