@@ -147,6 +147,8 @@ def sort_failure(completed: Completed, what: str, network: Network, place: Path 
             else f"{_place(network)} lacks what is needed while {what}: {missing}",
             hint="name an index that has it with --index-url URL, or a directory that has it with --wheelhouse DIR"
             if network.fetches
+            else "name an archive of one, or run the same command with network"
+            if what.startswith("installing Python")
             else "add the missing wheels to the --wheelhouse directory, or run the same command with network",
             context=context,
         )

@@ -93,9 +93,13 @@ def choose_interpreter(
     try:
         return bring_in(layout, filesystem, uv, request)
     except PerdureError as error:
+        needed = (
+            f"Python {wanted} is wanted and is not there"
+            if wanted
+            else f"Python {MINIMUM[0]}.{MINIMUM[1]} or newer is needed, this is {sys.version.split()[0]}"
+        )
         raise InterpreterMissing(
-            f"Python {MINIMUM[0]}.{MINIMUM[1]} or newer is needed, this is {sys.version.split()[0]}, "
-            f"and uv could not bring in {request}: {error.summary}",
+            f"{needed}, and uv could not bring in {request}: {error.summary}",
             hint="name an installed one with --python PATH, or a list of downloads with --python-downloads URL",
             context=error.context,
             retry=error.retry,

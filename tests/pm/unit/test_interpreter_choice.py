@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from perdure_pm.adapters.interpreter import ask_interpreter, running_interpreter
-from perdure_pm.model.errors import InterpreterMissing
+from perdure_pm.adapters.plain_reporter import PlainReporter
+from perdure_pm.model.errors import InterpreterMissing, NetworkUnreachable
 from perdure_pm.ops import interpreters
 from perdure_pm.ops.build import bare_environment
 from perdure_pm.ops.interpreters import find_interpreter
@@ -47,6 +49,28 @@ def test_one_that_uv_shares_is_passed_over(layout: Layout, tmp_path: Path, place
 def test_the_homes_own_is_not_shared_wherever_uv_is_told_to_share(layout: Layout) -> None:
     environ = {"UV_PYTHON_INSTALL_DIR": str(layout.home)}
     assert not interpreters.is_shared(layout.interpreters / "cpython-3.13.0" / "bin" / "python3.13", environ, layout)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("3.99", "Python 3.99 is wanted and is not there, and uv could not bring"),
+        (None, "Python 3.11 or newer is needed, this is "),
+    ],
+)
+def test_what_cannot_be_brought_in_is_told_by_what_was_wanted(
+    layout: Layout, wanted: str | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise NetworkUnreachable("no way there")
+
+    monkeypatch.setattr(interpreters, "find_interpreter", lambda *_arguments: None)
+    monkeypatch.setattr(interpreters, "bring_in", refuse)
+    unused = cast("Any", None)
+    with pytest.raises(InterpreterMissing) as caught:
+        interpreters.choose_interpreter(layout, unused, unused, PlainReporter(events=False), {}, wanted)
+    assert caught.value.summary.startswith(said)
+    assert caught.value.summary.endswith(": no way there")
 
 
 @pytest.mark.parametrize("wanted", ["3.13", "3.11.9"])

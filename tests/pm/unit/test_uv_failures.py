@@ -234,6 +234,13 @@ def test_a_failure_of_uv_is_told_as_what_it_is(case: str) -> None:
 
 
 @pytest.mark.proves("uv-failure-sorted")
+def test_an_interpreter_that_the_cache_lacks_is_no_matter_of_wheels() -> None:
+    text = "error: Network connectivity is disabled, but the requested data wasn't found in the cache: `https://x/y`"
+    told = sort_failure(Completed(returncode=2, stdout="", stderr=text), "installing Python 3.13", OFFLINE)
+    assert (type(told), told.hint) == (ArtefactMissing, "name an archive of one, or run the same command with network")
+
+
+@pytest.mark.proves("uv-failure-sorted")
 @pytest.mark.parametrize("case", [name for name, entry in CASES.items() if entry[2] is not BuildFailed])
 def test_what_a_person_can_act_on_has_a_hint(case: str) -> None:
     text, network, *_ = CASES[case]
