@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
+import sys
 from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
@@ -22,7 +24,14 @@ _DESCRIPTION = "PM's runtime from nothing, then the app, the tests, or what a la
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageFault(message, hint=f"{self.prog} --help")
+        raise UsageFault(message, hint=f"{_started_as()} --help")
+
+
+def _started_as() -> str:
+    """Return the command that these words were given to, which works from where it was typed."""
+    if len(sys.argv) > 2 and sys.argv[1] == "activate":  # a payload's own command names it so
+        return f"{shlex.quote(sys.argv[2])}/activate"
+    return f"python3 {shlex.quote(sys.argv[0])}"
 
 
 def _shared_options(without: Collection[str]) -> _Parser:

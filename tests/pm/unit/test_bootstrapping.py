@@ -53,6 +53,22 @@ def test_the_envelope_of_a_usage_fault_names_the_verb(
 
 
 @pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        (["pm/bootstrap.py", "up", "--nonsense"], "python3 pm/bootstrap.py --help"),
+        (["/a clone/pm/bootstrap.py", "upp"], "python3 '/a clone/pm/bootstrap.py' --help"),
+        (["/x/bootstrap.py", "activate", "/a payload", "--nonsense"], "'/a payload'/activate --help"),
+    ],
+)
+def test_the_hint_of_a_usage_fault_is_a_command_that_works_from_where_it_was_typed(
+    typed: list[str], hint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", typed)
+    assert bootstrapping.main(["--json", *typed[1:]]) == 2
+    assert json.loads(capsys.readouterr().out)["errors"][0]["hint"] == hint
+
+
+@pytest.mark.parametrize(
     ("rest", "home", "offline"),
     [
         (["--home", "x", "status"], "x", None),
