@@ -44,7 +44,8 @@ def find_problem(
     for what, command in words.items():
         if command and not _is_there(folder, command[0], path):
             where = f"in {folder}" if os.path.dirname(command[0]) else "on PATH"
-            return f"{what}, {command[0]}, is not {where}"
+            there = os.path.dirname(command[0]) and (folder / command[0]).is_file()
+            return f"{what}, {command[0]}, is not {'executable' if there else where}"
     if not manifest.external_check:
         return None
     shown = f"its check, {shlex.join(manifest.external_check)},"

@@ -81,6 +81,7 @@ def test_its_launcher_starts_it_where_it_lies_and_with_nothing_of_ours(bench: Be
     ("how", "said"),
     [
         ("gone", r"its program, \./run, is not in "),
+        ("no right", r"its program, \./run, is not executable"),
         ("elsewhere", r"its program, no-such-program, is not on PATH"),
         ("fails", r"its check, \./run --check, ended with 7: no port"),
         ("hangs", r"its check, \./run --check, did not end within 0.5 seconds"),
@@ -100,6 +101,8 @@ def test_what_cannot_run_is_refused_when_it_is_new_and_sits_out_when_not(
     }
     if how == "gone":
         (folder / "run").unlink()
+    elif how == "no right":
+        (folder / "run").chmod(0o644)
     elif how == "elsewhere":
         write_program(folder, command="no-such-program")
     else:
