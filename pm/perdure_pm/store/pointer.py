@@ -53,11 +53,13 @@ def save_pointer(filesystem: Filesystem, layout: Layout, profile: str, identity:
 
 def list_profiles(layout: Layout) -> list[str]:
     """Return the names of the profiles that have a directory."""
+    folder = layout.profile("x").parent
     try:
-        names = sorted(entry.name for entry in os.scandir(layout.profile("x").parent) if entry.is_dir())
+        names = sorted(os.listdir(folder))
     except OSError:
         return []
-    return [name for name in names if _is_profile(name)]
+    # Asked one by one: a link to itself among them hides no other profile.
+    return [name for name in names if _is_profile(name) and os.path.isdir(folder / name)]
 
 
 def read_plain(layout: Layout, path: Path, limit: int) -> bytes | None:

@@ -32,6 +32,13 @@ def test_what_is_saved_is_loaded(layout: Layout) -> None:
     assert list_profiles(layout) == ["default"]
 
 
+@pytest.mark.platforms("linux", "darwin")
+def test_a_link_to_itself_among_the_profiles_hides_no_other(layout: Layout) -> None:
+    layout.profile("work").mkdir(parents=True)
+    layout.profile("default").symlink_to("default")
+    assert list_profiles(layout) == ["work"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
