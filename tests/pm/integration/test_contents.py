@@ -36,11 +36,11 @@ def test_sound_generations_are_said_to_be_and_nothing_is_written(bench: Bench) -
     assert (ended.exit_code, ended.err) == (0, "")
     data = ended.envelope["data"]
     told = [(found["id"], found["profiles"], found["sound"], found["files"]) for found in data["generations"]]
-    assert told == [(first, [], True, []), (second, ["default"], True, [])]
+    assert told == [(second, ["default"], True, []), (first, [], True, [])]  # the newest first
     assert data["files"] > 20
     assert snapshot(bench.layout.home) == before
     assert bench.pm("verify").out == (
-        f"{first}: as it was sealed\n{second}, which default run: as it was sealed\n{data['files']} files read\n"
+        f"{second}, which default run: as it was sealed\n{first}: as it was sealed\n{data['files']} files read\n"
     )
 
 
