@@ -42,7 +42,6 @@ from tests.pm.hint_states import (
     only_as_source,
     other_python,
     package_in_the_way,
-    package_lost,
     package_unasked,
     pointer_gone,
     program_sick,
@@ -408,7 +407,6 @@ ROWS = (
         site="ops/doctor.py: put it back, or take the plugin out: perdure-pm plugin remove {source.name}",
         state=diagnosed("editable-gone", edited_source_gone),
     ),
-    Row(site="ops/doctor.py: perdure-pm install", state=diagnosed("package-missing", package_lost)),
     Row(
         site="ops/packages.py: \"{layout.bin / 'perdure-pm'}\" config set install.lazy true",
         state=package_unasked,

@@ -115,6 +115,7 @@ def _show_repair(data: Mapping[str, Any], status: str) -> str:
     lines += [f"{done['profile']}: installed anew as {done['generation']}" for done in data["anew"]]
     lines += [f"{identity} has its record again" for identity in data["restored"]]
     lines += [f"Python {version} of this home was brought in again" for version in data.get("interpreters", ())]
+    lines += [f"the package {name} was brought in again" for name in data.get("packages", ())]
     lines += [f"mended: {summary}" for summary in data["mended"]]
     lines += [f"{identity} is damaged and will not be selected any more" for identity in data["retired"]]
     return "\n".join(lines)

@@ -68,8 +68,8 @@ def _from_the_file(raw: object, layout: Layout) -> object:
     return whole
 
 
-def find_unready(layout: Layout, profile: str) -> list[str]:
-    """Return what is missing of what config.yaml registers, one sentence each.
+def find_unready(layout: Layout, profile: str, *, thorough: bool) -> list[str]:
+    """Return what is missing or damaged of what config.yaml registers, one sentence each: by sizes, or by every byte.
 
     Raises:
         ConfigInvalid: see `read_registrations`.
@@ -79,23 +79,44 @@ def find_unready(layout: Layout, profile: str) -> list[str]:
         return []
     from perdure_pm.ops import packages  # most homes register none
 
-    return packages.find_unready(layout, registrations)
+    return packages.find_unready(layout, registrations, thorough=thorough)
 
 
-def prepare(context: Context, registrations: tuple[Registration, ...]) -> None:
-    """Have each of them in the store; what runs and what is on the PATH does not change.
+def prepare(context: Context, registrations: tuple[Registration, ...]) -> bool:
+    """Have each of them in the store, and return whether one was not; what runs and is on the PATH does not change.
 
     Raises:
         PerdureError: one could not be had as it is registered.
     """
-    if registrations:
-        from perdure_pm.ops.packages import realise_packages  # most homes register none
+    if not registrations:
+        return False
+    from perdure_pm.ops.packages import realise_packages  # most homes register none
 
-        realise_packages(replace(context, packages=registrations), expose=False)
+    return realise_packages(replace(context, packages=registrations), expose=False).status != "noop"
 
 
-def follow(context: Context, registrations: tuple[Registration, ...], outcome: Outcome) -> Outcome:
-    """Have exactly these on the PATH, of those that config.yaml ever registered, and return the outcome of both."""
+def mend(context: Context) -> list[str]:
+    """Have what config.yaml registers in the store to the byte, and on the PATH; return the packages that were not.
+
+    Raises:
+        PerdureError: one could not be had as it is registered, or nobody asked for that.
+    """
+    registrations = read_registrations(context.layout, context.profile)
+    if not registrations:
+        return []
+    from perdure_pm.ops.packages import realise_packages
+
+    done = realise_packages(replace(context, packages=registrations), expose=True, thorough=True)
+    return [f"{item['name']} {item['version']}" for item in done.data["packages"] if item["status"] == "installed"]
+
+
+def follow(
+    context: Context, registrations: tuple[Registration, ...], outcome: Outcome, *, prepared: bool = False
+) -> Outcome:
+    """Have exactly these on the PATH, of those that config.yaml ever registered, and return the outcome of both.
+
+    `prepared` says whether one of them was not in the store before.
+    """
     before = _load_names(context)
     if not registrations and not before:
         return outcome
@@ -104,11 +125,11 @@ def follow(context: Context, registrations: tuple[Registration, ...], outcome: O
     data: list[dict[str, Any]] = []
     gone: list[str] = []
     notices: tuple[str, ...] = ()
-    changed = False
+    changed = prepared
     try:
         if registrations:
             done = realise_packages(replace(context, packages=registrations), expose=True)
-            data, changed = done.data["packages"], done.status != "noop"
+            data, changed = done.data["packages"], changed or done.status != "noop"
         names = [registration.name for registration in registrations]
         if not context.dry_run and names != before:
             with exclusive(context, "package-install"):

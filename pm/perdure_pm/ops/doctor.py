@@ -126,7 +126,7 @@ def examine(layout: Layout, profile: str, *, deep: bool, environ: Mapping[str, s
         lambda: _examine_interpreters(layout, deep=deep),
         lambda: _examine_generations(layout, profiles, profile, looking),
         lambda: _examine_launchers(layout, profiles, environ or {}),
-        lambda: _examine_packages(layout, profile),
+        lambda: _examine_packages(layout, profile, deep=deep),
         lambda: _examine_beside(layout, profiles, deep=deep),
         remains,
     )
@@ -372,7 +372,7 @@ def _examine_launchers(layout: Layout, profiles: list[str], environ: Mapping[str
         yield Problem(code="launcher-damaged", summary=fault, hint=REPAIR)
 
 
-def _examine_packages(layout: Layout, profile: str) -> Iterator[Problem]:
+def _examine_packages(layout: Layout, profile: str, *, deep: bool) -> Iterator[Problem]:
     said = load_file(layout, layout.config).document.data
     if not isinstance(said, dict) or not said.get("packages"):
         return
@@ -380,8 +380,8 @@ def _examine_packages(layout: Layout, profile: str) -> Iterator[Problem]:
 
     yield from _faults_of(lambda: read_registrations(layout, profile))
     with contextlib.suppress(ConfigInvalid):
-        for summary in find_unready(layout, profile):
-            yield Problem(code="package-missing", summary=summary, hint="perdure-pm install")
+        for summary in find_unready(layout, profile, thorough=deep):
+            yield Problem(code="package-missing", summary=summary, hint=REPAIR)
 
 
 def _examine_beside(layout: Layout, profiles: list[str], *, deep: bool) -> Iterator[Problem]:

@@ -43,8 +43,8 @@ def install(context: Context, arguments: Mapping[str, Any]) -> Outcome:
         expected=read_text(arguments, "expected"),
     )
     registered = configured_packages.read_registrations(context.layout, context.profile)
-    configured_packages.prepare(context, registered)
-    return configured_packages.follow(context, registered, publish(context, change))
+    prepared = configured_packages.prepare(context, registered)
+    return configured_packages.follow(context, registered, publish(context, change), prepared=prepared)
 
 
 def _read_checkout(arguments: Mapping[str, Any]) -> str | None:

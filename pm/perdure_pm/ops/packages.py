@@ -22,7 +22,7 @@ from typing import Any
 from perdure_pm.adapters import archives
 from perdure_pm.adapters.interpreter import target_name
 from perdure_pm.adapters.uv import Uv
-from perdure_pm.model.errors import LazyInstallRefused, RegistrationInvalid, UsageFault
+from perdure_pm.model.errors import LazyInstallRefused, PerdureError, RegistrationInvalid, UsageFault
 from perdure_pm.model.registration import (
     HINT,
     RegisteredArtefact,
@@ -37,6 +37,13 @@ from perdure_pm.ops.interpreters import choose_interpreter
 from perdure_pm.ops.launchers import write_command_launcher
 from perdure_pm.ops.seed import seed_source
 from perdure_pm.ops.tool_uv import ensure_uv
+from perdure_pm.store.inventory import (
+    FILE_NAME,
+    find_content_changes,
+    find_size_changes,
+    load_inventory,
+    take_inventory,
+)
 from perdure_pm.store.layout import Layout, environment_scripts, relative_to_home
 
 SCHEMA = 1
@@ -86,8 +93,13 @@ def install_packages(context: Context, arguments: Mapping[str, Any]) -> Outcome:
     return realise_packages(context, expose=True)
 
 
-def realise_packages(context: Context, *, expose: bool) -> Outcome:
+def realise_packages(context: Context, *, expose: bool, thorough: bool = False) -> Outcome:
     """Have every registered package that is for this machine in the store, and, with `expose`, on the host's PATH.
+
+    Args:
+        context: the world; `packages` are the registrations.
+        expose: whether their launchers are written, too.
+        thorough: whether what is there counts by its bytes, and not only by their number.
 
     Raises:
         PerdureError: see `install_packages`; no launcher has changed.
@@ -99,7 +111,7 @@ def realise_packages(context: Context, *, expose: bool) -> Outcome:
             context.reporter.progress("packages", f"sits out: {item['reason']}")
         for package in packages:
             _refuse_taken_commands(layout, package)
-        missing = [package for package in packages if not _is_realised(package)]
+        missing = [package for package in packages if _find_lack(package, thorough=thorough)]
         hidden = [package for package in packages if not _is_exposed(layout, package)]
         work = {package.path.name for package in (*missing, *hidden)}
         data: dict[str, Any] = {
@@ -160,13 +172,13 @@ def withdraw_packages(context: Context, names: Collection[str]) -> list[str]:
     return list(dict.fromkeys(gone))
 
 
-def find_unready(layout: Layout, registrations: Sequence[Registration]) -> list[str]:
-    """Return what is missing of packages that are for this machine, one sentence each."""
+def find_unready(layout: Layout, registrations: Sequence[Registration], *, thorough: bool) -> list[str]:
+    """Return what is missing or damaged of packages that are for this machine, one sentence each."""
     found = []
     for package in _choose(layout, registrations)[0]:
         name = f"{package.registration.name} {package.registration.version}"
-        if not _is_realised(package):
-            found.append(f"the package {name} is not in {layout.packages}, or not whole")
+        if lack := _find_lack(package, thorough=thorough):
+            found.append(f"the package {name} is not in {layout.packages} as it was installed: {lack}")
         elif not _is_exposed(layout, package):
             found.append(f"a launcher of the package {name} is not in {layout.bin}")
     return found
@@ -208,8 +220,18 @@ def _requirement(registration: Registration) -> str:
 # What is there
 
 
-def _is_realised(package: _Package) -> bool:
-    return _load_name(package.path) is not None and all(path.is_file() for path in package.targets.values())
+def _find_lack(package: _Package, *, thorough: bool) -> str:
+    """Return what keeps a package from being as it was installed, or an empty string: sizes, or every byte."""
+    if _load_name(package.path) is None:
+        return "it is gone, or was never whole"
+    try:
+        inventory = load_inventory(package.path / FILE_NAME)
+        found = find_size_changes(package.path, inventory)
+        if thorough and not found:
+            found = find_content_changes(package.path, inventory)
+    except PerdureError as fault:
+        return fault.summary
+    return str(found[0]) if found else ""
 
 
 def _is_exposed(layout: Layout, package: _Package) -> bool:
@@ -296,6 +318,7 @@ def _realise(context: Context, package: _Package) -> None:
             "sha256": package.artefact.sha256 if package.artefact is not None else None,
             "executables": list(registration.executables),
         }
+        filesystem.write_durable(building / FILE_NAME, take_inventory(building).to_bytes())
         filesystem.write_durable(building / "record.json", json.dumps(record, indent=1).encode())
         filesystem.make_read_only(building)
         filesystem.flush(building)

@@ -25,6 +25,7 @@ from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.admission import Admission
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault, NoSpace, PerdureError
+from perdure_pm.ops import configured_packages
 from perdure_pm.ops.base_interpreter import ensure_recorded
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, seal_candidate
 from perdure_pm.ops.context import Context, Outcome
@@ -120,9 +121,21 @@ def repair(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
             _retire_others(context, work)
     data |= {"rebuilt": work.rebuilt, "selected": work.selected, "retired": work.retired, "restored": work.restored}
     data["interpreters"] = work.interpreters
+    data["packages"] = _mend_packages(context, work)
     data["mended"] = sorted(small - _small_problems(context)) if small else []
     changed = any(data.values())
     return Outcome(status="ok" if changed else "noop", data=data, obligations=tuple(dict.fromkeys(work.notices)))
+
+
+def _mend_packages(context: Context, work: _Work) -> list[str]:
+    """Return the packages that config.yaml registers and that were not as they were installed: they are again."""
+    try:
+        return configured_packages.mend(context)
+    except ConfigInvalid:
+        return []  # doctor names its faults
+    except PerdureError as fault:
+        work.notices.append(f"what config.yaml has under packages is not whole: {fault.summary}")
+        return []
 
 
 def _small_problems(context: Context) -> set[str]:

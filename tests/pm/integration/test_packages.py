@@ -201,7 +201,7 @@ def test_an_archive_is_fetched_checked_and_started_by_its_launcher(
     assert start(context, "hello", "a b", "c") == "hello a b c\n"
     assert packages_of(context) == [f"hello-1.0-{digest[:12]}"]
     path = context.layout.packages / f"hello-1.0-{digest[:12]}"
-    assert sorted(entry.name for entry in path.iterdir()) == ["files", "record.json"]
+    assert sorted(entry.name for entry in path.iterdir()) == ["files", "files.json", "record.json"]
     assert [entry for entry in path.rglob("*") if entry.stat().st_mode & 0o222] == []
 
 
@@ -731,6 +731,11 @@ def test_what_cannot_be_had_changes_nothing_and_what_is_for_another_machine_sits
     assert bench.current.identity != before
 
 
+def missing_packages(bench: Bench, *, deep: bool) -> list[dict[str, Any]]:
+    found = examine(bench.layout, "default", deep=deep)["problems"]
+    return [problem for problem in found if problem["code"] == "package-missing"]
+
+
 @pytest.mark.proves("packages-configured", "doctor-names-it")
 @pytest.mark.parametrize(
     ("lost", "said"),
@@ -740,10 +745,12 @@ def test_what_cannot_be_had_changes_nothing_and_what_is_for_another_machine_sits
         ("store/packages/hello-1.0-*/files/hello-1.0/hello", "the package hello 1.0 is not in "),
     ],
 )
-def test_what_is_lost_of_a_package_is_named_and_had_again(bench: Bench, shelf: Shelf, lost: str, said: str) -> None:
+@pytest.mark.parametrize("verb", ["install", "repair"])
+def test_what_is_lost_of_a_package_is_named_and_had_again(
+    bench: Bench, shelf: Shelf, lost: str, said: str, verb: str
+) -> None:
     def problems() -> list[str]:
-        found = examine(bench.layout, "default", deep=False)["problems"]
-        return [problem["summary"] for problem in found if problem["code"] == "package-missing"]
+        return [problem["summary"] for problem in missing_packages(bench, deep=False)]
 
     configure(bench, put_local(shelf))
     bench.call("install")
@@ -752,9 +759,26 @@ def test_what_is_lost_of_a_package_is_named_and_had_again(bench: Bench, shelf: S
     FILES.remove_tree(path)
     (summary,) = problems()
     assert summary.startswith(said)
-    bench.call("install")
+    assert bench.call(verb).status == "ok"
     assert problems() == []
     assert says_hello(bench) == "hello\n"
     configure(bench, put_local(shelf) | {"kind": "code"})
     found = [problem["summary"] for problem in examine(bench.layout, "default", deep=False)["problems"]]
     assert any("packages[0].kind: 'code' is none of archive, python-tool" in summary for summary in found)
+
+
+@pytest.mark.proves("packages-configured", "doctor-names-it")
+def test_a_changed_byte_of_a_package_is_found_by_a_deep_look_and_mended_by_repair(bench: Bench, shelf: Shelf) -> None:
+    configure(bench, put_local(shelf))
+    bench.call("install")
+    (path,) = bench.layout.home.glob("store/packages/hello-1.0-*/files/hello-1.0/hello")
+    good = path.read_bytes()
+    path.chmod(0o755)
+    path.write_bytes(good[:-1] + b"#")
+    assert missing_packages(bench, deep=False) == []
+    (problem,) = missing_packages(bench, deep=True)
+    assert problem["hint"] == "perdure-pm repair"
+    assert bench.call("repair").data["packages"] == ["hello 1.0"]
+    assert path.read_bytes() == good
+    assert missing_packages(bench, deep=True) == []
+    assert bench.call("repair").status == "noop"
