@@ -167,7 +167,7 @@ def restore_lost(context: Context, record: Mapping[str, Any]) -> tuple[str, ...]
 def _restore(context: Context, file: ConfigFile, text: str, record: Mapping[str, Any]) -> str:
     with contextlib.suppress(ConfigChanged):  # written by somebody in this very moment
         save_text(context.filesystem, file, text)
-    return f"{file.document.file} was gone; it says again what {record['id']} runs"
+    return f"{file.document.file} was gone; it says again what {record['id']} runs, or ran"
 
 
 def write_host(context: Context, intent: Intent, name: str, checkout: Path | None, extras: Sequence[str] = ()) -> None:

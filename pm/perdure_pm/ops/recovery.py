@@ -20,7 +20,7 @@ from perdure_pm.ops.intent import finish_pending, restore_lost
 from perdure_pm.store.generations import current_generation
 from perdure_pm.store.history import TRIAL_FAILED, Selection, append_selection, load_history
 from perdure_pm.store.pointer import load_pointer, save_pointer
-from perdure_pm.store.records import keep_record
+from perdure_pm.store.records import find_last_committed, keep_record, load_kept_record
 from perdure_pm.store.trial import FORMAT as TRIAL_FORMAT
 from perdure_pm.store.trial import Trial, clear_trial, find_ways_back, load_trial, put_on_top, save_trial
 
@@ -109,6 +109,9 @@ def recover(context: Context) -> Notices:
     if current is not None:
         notices = (*notices, *restore_lost(context, current.record))
         follow_commands(context, current)
+    elif (last := find_last_committed(layout, profile)) is not None and (record := load_kept_record(layout, last)):
+        # The pointer is gone, and the configuration may be with it: what the profile ran last is what people want.
+        notices = (*notices, *restore_lost(context, record))
     return notices
 
 

@@ -507,6 +507,16 @@ def write_newer(bench: Bench, identity: str) -> str:
     return text
 
 
+@pytest.mark.proves("plugins-never-silently-fewer")
+def test_an_install_after_all_of_a_profile_went_has_its_plugins(bench: Bench) -> None:
+    bench.add("gadget", "part-0")
+    before = list(bench.current.record["selection"])
+    remove(bench.layout.profile("default"))
+    outcome = bench.call("install")
+    assert list(bench.current.record["selection"]) == before
+    assert any("was gone; it says again what" in notice for notice in outcome.obligations)
+
+
 @pytest.mark.proves("newer-records-left-alone")
 def test_a_record_of_a_newer_form_is_named_with_both_versions_and_left_as_it_is(bench: Bench) -> None:
     first = bench.current.identity
