@@ -249,7 +249,7 @@ def test_other_runtimes(bench: Bench, tmp_path: Path, runtime: str) -> None:
         with pytest.raises(SourceUnusable, match="runtime: isolated, which this version of Perdure does not have"):
             bench.add(str(folder))
         return
-    with pytest.raises(SourceUnusable, match=r"its program, \./run, is not in"):
+    with pytest.raises(SourceUnusable, match=r"its program, \./run, is not executable"):
         bench.add(str(folder))
     (folder / "run").chmod(0o755)
     write_files(folder, {"requirements.txt": "fakehost==99\n", "pyproject.toml": "[tool.x]\n"})
