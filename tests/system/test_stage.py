@@ -251,8 +251,6 @@ def test_an_activation_that_was_killed_is_carried_on_and_no_other_home_is_writte
                 told.append(running.stderr.readline())
                 assert told[-1], f"{running.wait()}: {''.join(told)}"
             if not step:  # what ends within a second tells nothing; here the generation says how far it is
-                not step
-            ):  # what ends within a second tells nothing: here the generation that is built says how far it is
                 wait_until(lambda: generations.is_dir() and any(generations.iterdir()), "a generation is being built")
             os.killpg(running.pid, signal.SIGKILL)
         assert (new_home / "pm" / "activation").exists()
