@@ -17,8 +17,20 @@ import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from tests.system.local_python_index import MACHINES, write_downloads
-from tests.system.machine import Installation, copy_checkout, copy_home, interpreters, plain_environment, seed_caches
+from tests.system.machine import (
+    Installation,
+    copy_checkout,
+    copy_home,
+    differences,
+    fingerprint,
+    interpreters,
+    plain_environment,
+    seed_caches,
+)
 from tests.system.mirror import Mirror, collect_wheels, serve_mirror, write_index
+
+MAY_CHANGE = ("cache", "profiles/default/crashes", "tools")
+"""What looking at a home, or a start of its application, may write; and uv, whose mode the copies share."""
 
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
@@ -45,8 +57,12 @@ def installed(
     installation = Installation(checkout=clone, home=home, environment=environment)
     answer = installation.up().succeeded()
     assert answer.json["data"]["answer"].startswith("perdure ")
+    before = fingerprint(home, without=MAY_CHANGE)
     yield replace(installation, environment=plain_environment())
+    after = fingerprint(home, without=MAY_CHANGE)
+    changed = {path: (before.get(path), after.get(path)) for path in differences(before, after)}
     LocalFilesystem().remove_tree(home)
+    assert changed == {}, "a test changed the home that all of them share; it should have worked on a copy"
 
 
 @pytest.fixture

@@ -27,10 +27,13 @@ pytestmark = pytest.mark.platforms("linux", "darwin")
 
 @pytest.fixture(scope="module")
 def house(installed: Installation, index: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheelhouse that the installed home made of what it runs; nobody changes it."""
-    out = tmp_path_factory.mktemp("carried") / "wheel house"
-    made = installed.with_environment(PERDURE_INDEX_URL=index.as_uri())
-    answer = made.pm("wheelhouse", "build", "--out", out, "--json").succeeded()
+    """A wheelhouse that a copy of the installed home made of what it runs; nobody changes it."""
+    folder = tmp_path_factory.mktemp("carried")
+    out = folder / "wheel house"
+    maker = replace(installed, home=copy_home(installed.home, folder / "home"))
+    answer = maker.with_environment(PERDURE_INDEX_URL=index.as_uri()).pm("wheelhouse", "build", "--out", out, "--json")
+    answer.succeeded()
+    LocalFilesystem().remove_tree(maker.home)
     said = json.loads((out / "wheelhouse.json").read_bytes())
     there = sorted(path.name for path in out.glob("*.whl"))
     assert sorted(item["name"] for item in said["files"]) == answer.json["data"]["files"] == there
