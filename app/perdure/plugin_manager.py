@@ -22,6 +22,7 @@ from typing import TypeVar
 import pluggy
 
 from perdure import __version__, hookspecs
+from perdure.app_file import AppFile
 from perdure.crash_notes import CrashNotes, Note, normalise
 from perdure.domain.boot import Boot
 from perdure.domain.finding import Finding
@@ -73,7 +74,7 @@ class PluginManager:
             notes: where it is kept whose code runs, for a start after one that a plugin ended; None keeps nothing.
             settings: what a person set for plugins; None for nothing.
         """
-        self._settings = settings or PluginSettings(None)
+        self._settings = settings or PluginSettings(AppFile(None))
         self._notes = notes
         self._host = host
         self._clock = clock

@@ -1,19 +1,18 @@
 """What a person set for a plugin in the profile's app.yaml, checked against the schema that its plugin.yaml has.
 
-Owns: `plugins:` of `profiles/<name>/app.yaml`, and the verdict on each plugin's part. Does not own: the rest of that
-file, the schema (boot.json has it, PM checked that it is one), giving settings to a plugin (plugin_manager). The file
-is only read. Keeps: app-settings-validated: a plugin sees no settings but such as fit its schema.
+Owns: `plugins:` of the file, and the verdict on each plugin's part. Does not own: reading the file (app_file), the
+schema (boot.json has it, PM checked that it is one), giving settings to a plugin (plugin_manager). Keeps:
+app-settings-validated: a plugin sees no settings but such as fit its schema.
 
 Nothing is read for a start without plugins that have settings; the library that validates is loaded only where there is
 something to judge: it takes longer than everything else together.
 """
 
-import os
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perdure.app_file import AppFile, AppFileUnfit
 from perdure.domain.json_value import JsonValue, find_non_json
 from perdure.domain.plugin import PluginSource
 from perdure.installation import Installation
@@ -21,9 +20,6 @@ from perdure.installation import Installation
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
-PROFILE_VARIABLE = "PERDURE_PROFILE"
-MAX_BYTES = 1 << 20
-_PROFILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _SAY_NOTHING_OF_EMPTY = {
     "$schema",
     "$id",
@@ -44,15 +40,15 @@ class SettingsUnfit(ValueError):
 class PluginSettings:
     """The settings of one profile."""
 
-    def __init__(self, path: Path | None, *, is_tried: Callable[[], bool] = lambda: False) -> None:
-        """Know the file, which is read when the first plugin with settings comes; None for none.
+    def __init__(self, file: AppFile, *, is_tried: Callable[[], bool] = lambda: False) -> None:
+        """Know the file, which is read when the first plugin with settings comes.
 
         Args:
-            path: the profile's app.yaml.
+            file: the profile's app.yaml.
             is_tried: says whether this process only tries a generation that the profile does not run; asked where
                 settings do not fit.
         """
-        self._path = path
+        self._file = file
         self._is_tried = is_tried
         self._read: Mapping[str, object] | SettingsUnfit | None = None
 
@@ -87,46 +83,37 @@ class PluginSettings:
         unsayable = find_non_json(settings, place)
         faults = [unsayable] if unsayable is not None else _find_faults(settings, schema, place)
         if faults or not isinstance(settings, dict):
-            raise SettingsUnfit(f"{self._path}: {'; '.join(faults) or f'{place} must be a mapping'}")
+            raise SettingsUnfit(f"{self._file.path}: {'; '.join(faults) or f'{place} must be a mapping'}")
         return settings
 
     def _load(self) -> Mapping[str, object]:
-        if self._path is None or not os.path.lexists(self._path):
-            return {}
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import YAMLError
-
         try:
-            data = self._path.read_bytes()[: MAX_BYTES + 1]
-            if len(data) > MAX_BYTES:
-                raise SettingsUnfit(f"{self._path} is larger than {MAX_BYTES} bytes")
-            document: object = YAML(typ="safe", pure=True).load(data.decode("utf-8-sig"))
-        except (OSError, UnicodeDecodeError, YAMLError, RecursionError) as error:
-            said = " ".join(str(error).split())
-            raise SettingsUnfit(f"{self._path} cannot be read: {said}") from error
-        plugins = document.get("plugins") if isinstance(document, dict) else document
+            plugins = self._file.section("plugins")
+        except AppFileUnfit as fault:
+            raise SettingsUnfit(str(fault)) from fault
         if plugins is None:
             return {}
         if not isinstance(plugins, dict):
-            raise SettingsUnfit(f"{self._path}: plugins must be a mapping of plugins to their settings")
+            raise SettingsUnfit(f"{self._file.place('plugins')} must be a mapping of plugins to their settings")
         return plugins
 
 
-def find_settings(installation: Installation, environ: Mapping[str, str]) -> PluginSettings:
-    """Return the settings of the profile that this process was started for."""
-    profile = environ.get(PROFILE_VARIABLE) or "default"
-    if installation.generation is None or not _PROFILE.fullmatch(profile):
-        return PluginSettings(None)
-    folder = installation.home / "profiles" / profile
+def find_settings(installation: Installation, file: AppFile) -> PluginSettings:
+    """Return the settings in a profile's file; none outside a generation, which has no plugins."""
+    if installation.generation is None:
+        return PluginSettings(AppFile(None))
+    if file.path is None:
+        return PluginSettings(file)
+    current = file.path.parent / "current"
     own = installation.generation.name
 
     def is_tried() -> bool:
         try:
-            return (folder / "current").read_text(encoding="ascii").strip() != own
+            return current.read_text(encoding="ascii").strip() != own
         except (OSError, UnicodeDecodeError):
             return True
 
-    return PluginSettings(folder / "app.yaml", is_tried=is_tried)
+    return PluginSettings(file, is_tried=is_tried)
 
 
 def _find_faults(settings: object, schema: Mapping[str, JsonValue], place: str) -> list[str]:

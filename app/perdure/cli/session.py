@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from perdure.app_file import AppFile, find_app_file
 from perdure.cli.output import Output
 from perdure.crash_notes import find_notes
 from perdure.domain.boot import Boot
@@ -34,12 +35,18 @@ class Session:
     """Name of the command that was asked for, once it is known."""
     manager: PluginManager | None = field(default=None, init=False)
     """The plugins, once a command has loaded them."""
+    app_file: AppFile = field(init=False)
+    """What a person set for the app; read when something of it is asked for."""
+
+    def __post_init__(self) -> None:
+        """Know which profile's settings count."""
+        self.app_file = find_app_file(self.installation, self.environ)
 
     def load(self, boot: Boot | None) -> PluginManager:
         """Return the plugins of this process; from here on nothing but our data reaches stdout."""
         self.output.reserve_stdout()
         notes = None if self.safe_mode else find_notes(self.installation, self.environ)
-        settings = find_settings(self.installation, self.environ)
+        settings = find_settings(self.installation, self.app_file)
         self.manager = PluginManager(self.installation.host(), self.clock, notes, settings)
         self.manager.load(None if self.safe_mode else boot)
         return self.manager
