@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.model.network import Network
+from perdure_pm.ops.context import Context
 from perdure_pm.store.layout import Layout
 from tests.pm.bench import Bench
 from tests.pm.fake_host import Workshop, copy_home, make_workshop, prepare_home
 from tests.pm.guest import extension, guest
 from tests.pm.locked_host import install_with_lock, write_shop
+from tests.pm.package_shelf import FILES, Recorder, Shelf
 from tests.pm.wheels import write_wheel
 from tests.pm.worker_home import WorkerHome
 from tests.system.mirror import Mirror, serve_mirror
@@ -114,3 +117,26 @@ def there(workshop: Workshop, wheels: Path, tmp_path: Path) -> Iterator[Bench]:
 def worker_home(tmp_path: Path, home: Path) -> WorkerHome:
     """A home that does not exist yet, with a client."""
     return WorkerHome(tmp_path, Layout(home))
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    found = Shelf(folder)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def context(home: Path) -> Context:
+    return Context(
+        layout=Layout(home),
+        filesystem=FILES,
+        reporter=Recorder(),
+        network=Network(),
+        clock=lambda: datetime.now(UTC),
+        environ=os.environ,
+        profile="default",
+        correlation="mine",
+    )

@@ -1,4 +1,4 @@
-"""Nothing stays broken: doctor finds it in every state, repair mends it, and neither needs what is broken."""
+"""Nothing stays broken: repair mends what doctor finds, and neither needs what is broken."""
 
 from __future__ import annotations
 
@@ -11,61 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from perdure_pm.model.errors import IntegrityFault, LazyInstallRefused
+from perdure_pm.model.errors import LazyInstallRefused
 from perdure_pm.model.network import Network
 from perdure_pm.ops.doctor import examine
 from perdure_pm.store.generations import list_unsealed, load_files
 from perdure_pm.store.inventory import find_site_packages
 from perdure_pm.store.labels import load_labels
-from perdure_pm.store.layout import Layout
 from perdure_pm.store.trial import load_trial
 from tests.pm.bench import Bench
+from tests.pm.damage import flip, problems, remove, writable
 from tests.pm.fake_host import STUBS
 from tests.pm.wheels import write_wheel
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
-
-
-def problems(layout: Layout, *, deep: bool = True) -> list[str]:
-    """Return the codes of what is wrong, but for the stubs of these homes."""
-    return [code for code, _ in hints(layout, deep=deep)]
-
-
-def hints(layout: Layout, *, deep: bool = False) -> list[tuple[str, str]]:
-    """Return the codes with what is said to help."""
-    found = examine(layout, "default", deep=deep)["problems"]
-    return [(problem["code"], problem["hint"]) for problem in found if problem["code"] not in STUBS]
-
-
-def writable(path: Path) -> Path:
-    """Return the path, with its directory and itself open to changes."""
-    path.parent.chmod(0o755)
-    if path.exists():
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    return path
-
-
-def remove(path: Path) -> None:
-    """Remove a file, or a tree that may be read-only."""
-    writable(path)
-    if path.is_dir() and not path.is_symlink():
-        for folder, _, _ in os.walk(path):
-            os.chmod(folder, 0o755)
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-
-
-def flip(path: Path, offset: int, bit: int = 1) -> None:
-    """Change one bit in place: same inode, same size, same time."""
-    status = path.stat()
-    writable(path)
-    with path.open("r+b") as file:
-        file.seek(offset)
-        byte = file.read(1)[0]
-        file.seek(offset)
-        file.write(bytes([byte ^ bit]))
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def packages(bench: Bench) -> Path:
@@ -246,54 +204,6 @@ def test_what_cannot_be_fetched_is_named_and_nothing_changes(bench: Bench, tmp_p
     assert problems(bench.layout) == []
 
 
-@pytest.mark.proves("doctor-answers-always")
-@pytest.mark.parametrize(
-    "state", ["nothing", "a file", "no rights", "links", "pm gone", "the store a file", "profiles a file"]
-)
-def test_doctor_answers_in_every_state(state: str, bench: Bench, tmp_path: Path) -> None:
-    """Case 89: exit 0 or 3, one JSON object, never a traceback."""
-    layout = bench.layout
-    if state == "nothing":
-        layout = Layout(tmp_path / "nowhere")
-    elif state == "a file":
-        layout = Layout(tmp_path / "file")
-        layout.home.write_text("a file")
-    elif state == "no rights":
-        layout.generations.chmod(0)
-    elif state == "links":
-        remove(layout.generations)
-        layout.generations.symlink_to(tmp_path)
-    elif state == "pm gone":
-        remove(layout.pm)
-    else:
-        folder = layout.store if state.startswith("the store") else layout.profile("default").parent
-        remove(folder)
-        folder.write_text("a file")
-    before = sorted(str(path) for path in layout.home.rglob("*")) if layout.home.is_dir() else []
-    found = examine(layout, "default", deep=True)
-    assert found["healthy"] is (not found["problems"])
-    codes = [problem["code"] for problem in found["problems"]]
-    assert codes
-    assert "internal" not in codes, found["problems"]
-    json.dumps(found)
-    assert (sorted(str(path) for path in layout.home.rglob("*")) if layout.home.is_dir() else []) == before
-    if state == "no rights":
-        layout.generations.chmod(0o755)
-
-
-@pytest.mark.proves("doctor-exit-code")
-def test_the_exit_code_says_whether_something_is_wrong(bench: Bench) -> None:
-    bench.add("gadget")
-    remove(packages(bench) / "gadget" / "__init__.py")
-    ended = bench.pm("doctor", "--json")
-    assert ended.exit_code == 3
-    files = [file for problem in ended.envelope["data"]["problems"] for file in problem["files"]]
-    assert [file["distribution"] for file in files] == ["gadget-1.0"]
-    told = bench.pm("doctor")
-    assert told.exit_code == 3
-    assert "gadget/__init__.py" in told.out
-
-
 @pytest.mark.proves("doctor-every-byte", "repair-cache-too")
 def test_every_random_byte_is_found_and_all_are_mended(
     bench: Bench, request: pytest.FixtureRequest, figure: Callable[[str], None], tmp_path: Path
@@ -350,61 +260,6 @@ def test_a_repair_that_is_cut_off_is_done_by_the_next_one(stage: str, bench: Ben
     bench.call("collect")
     assert list_unsealed(bench.layout) == []
     assert examine(bench.layout, "default", deep=True)["leftovers"] == []
-
-
-@pytest.mark.proves("doctor-answers-always")
-def test_a_directory_where_the_mutex_belongs_is_named_with_what_helps(bench: Bench) -> None:
-    bench.layout.mutex.unlink()
-    bench.layout.mutex.mkdir()
-    assert [str(bench.layout.mutex) in hint for code, hint in hints(bench.layout) if code == "no-file"] == [True]
-    bench.layout.mutex.rmdir()
-    assert problems(bench.layout) == []
-    assert bench.call("pin").status == "ok"
-
-
-@pytest.mark.proves("doctor-answers-always")
-@pytest.mark.parametrize("where", ["receipts/unfinished", "store/records", "store/plugins", "cache/tmp", "bin"])
-def test_a_file_where_pm_makes_a_directory_is_named_with_what_helps(bench: Bench, where: str) -> None:
-    path = bench.layout.home / where
-    aside = bench.layout.home.parent / "aside"
-    if path.exists():
-        path.rename(aside)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("mine", encoding="utf-8")
-    assert [str(path) in hint for code, hint in hints(bench.layout) if code == "no-directory"] == [True]
-    path.unlink()
-    if where != "bin":
-        assert bench.call("pin").status == "ok"
-        assert problems(bench.layout) == []
-
-
-@pytest.mark.proves("doctor-answers-always")
-@pytest.mark.platforms("linux", "darwin")
-@pytest.mark.parametrize("where", ["store", "store/generations", "store/records", "store/plugins", "profiles"])
-def test_nothing_is_published_behind_a_link_and_doctor_says_what_helps(bench: Bench, where: str) -> None:
-    before, path = bench.current.identity, bench.layout.home / where
-    path.mkdir(exist_ok=True)
-    aside = bench.layout.home.parent / "aside"
-    path.rename(aside)
-    path.symlink_to(aside)
-    made = sorted(aside.rglob("*"))
-    with pytest.raises(IntegrityFault, match="is a link"):
-        bench.add("gadget")
-    assert sorted(aside.rglob("*")) == made
-    assert {hint.partition(", or")[0] for _, hint in hints(bench.layout)} == {f"remove the link {path}"}
-    path.unlink()
-    aside.rename(path)
-    assert problems(bench.layout) == []
-    assert bench.add("gadget") != before
-
-
-@pytest.mark.proves("doctor-answers-always", "trial-broken-file-dropped")
-def test_a_directory_where_a_trial_would_be_is_mended_by_what_doctor_names(bench: Bench) -> None:
-    bench.layout.trial("default").mkdir()
-    ((code, hint),) = hints(bench.layout)
-    assert (code, hint.split("(")[0].strip()) == ("trial-damaged", "perdure-pm confirm")
-    bench.call("confirm")
-    assert problems(bench.layout) == []
 
 
 @pytest.mark.proves("repair-mends-it", "pm-committed-records-kept")
@@ -498,15 +353,6 @@ def test_where_pointer_and_configuration_are_gone_one_repair_mends_both(bench: B
     assert "gadget" in bench.config.read_text()
 
 
-def write_newer(bench: Bench, identity: str) -> str:
-    """Have a generation as a newer PM writes it, and return its record's text."""
-    path = bench.layout.generation(identity) / "record.json"
-    text = json.dumps({**json.loads(path.read_text()), "schema": 2, "id": [identity]})
-    writable(path).write_text(text)
-    bench.layout.kept_record(identity).unlink()
-    return text
-
-
 @pytest.mark.proves("plugins-never-silently-fewer")
 def test_an_install_after_all_of_a_profile_went_has_its_plugins(bench: Bench) -> None:
     bench.add("gadget", "part-0")
@@ -515,42 +361,6 @@ def test_an_install_after_all_of_a_profile_went_has_its_plugins(bench: Bench) ->
     outcome = bench.call("install")
     assert list(bench.current.record["selection"]) == before
     assert any("was gone; it says again what" in notice for notice in outcome.obligations)
-
-
-@pytest.mark.proves("newer-records-left-alone")
-def test_a_record_of_a_newer_form_is_named_with_both_versions_and_left_as_it_is(bench: Bench) -> None:
-    first = bench.current.identity
-    second = bench.add("gadget")
-    text = write_newer(bench, first)
-    (problem,) = [
-        found for found in examine(bench.layout, "default", deep=True)["problems"] if found["code"] not in STUBS
-    ]
-    assert (problem["code"], problem["generation"]) == ("record-newer", first)
-    assert problem["summary"].endswith("its schema is 2, and this version of PM reads 1")
-    assert bench.call("repair").status == "noop"
-    bench.pass_time(days=3)
-    bench.call("collect", keep=0)
-    assert (bench.layout.generation(first) / "record.json").read_text() == text
-    with pytest.raises(IntegrityFault, match="its schema is 2, and this version of PM reads 1"):
-        bench.call("rollback")
-    assert bench.current.identity == second
-    assert bench.start().returncode == 0
-
-
-@pytest.mark.proves("newer-records-left-alone")
-def test_what_a_newer_pm_selected_still_starts_and_one_can_go_back_from_it(bench: Bench) -> None:
-    first = bench.current.identity
-    second = bench.add("gadget")
-    text = write_newer(bench, second)
-    assert problems(bench.layout) == ["selection-newer", "record-newer"]
-    outcome = bench.call("repair")
-    assert any("made by a newer PM" in said for said in outcome.obligations)
-    assert bench.start().returncode == 0
-    assert json.loads(bench.start().stdout)["generation"] == second
-    assert bench.pm("status").exit_code == 0
-    bench.call("rollback", to="1")
-    assert bench.current.identity == first
-    assert (bench.layout.generation(second) / "record.json").read_text() == text
 
 
 @pytest.mark.proves("doctor-names-it", "repair-mends-it")
