@@ -12,6 +12,7 @@ from pathlib import Path
 
 import anyio
 
+import perdure
 from perdure.cli.guard import directory_of, make_guard, own_folders
 from perdure.cli.options import ExecuteOptions
 from perdure.cli.output import Answer
@@ -19,6 +20,7 @@ from perdure.cli.session import Session
 from perdure.domain.errors import UsageFault
 from perdure.installation import Installation
 from perdure.tools.run_record import RunRecord
+from perdure.tools.sentinels import Sentinels
 from perdure.tools.terminal import MOST_OUTPUT, SECONDS, Finished, Request, Terminal, layers
 
 _PROFILE_VARIABLE = "PERDURE_PROFILE"
@@ -39,14 +41,28 @@ def execute(session: Session, options: ExecuteOptions) -> Answer:
         environ=session.environ,
         own_folders=own_folders(session.installation),
         record=lambda run: RunRecord(folder, run),
+        look=lambda: look_at_sentinels(session),
     )
     finished = anyio.run(terminal.run, request)
+    if finished.damage:
+        session.output.warn(f"the run has damaged what Perdure needs: {'; '.join(map(str, finished.damage))}")
+        session.output.talk(f"  try: {finished.repair}")
     if finished.survivors:
         left = ", ".join(map(str, finished.survivors))
         session.output.warn(f"these processes of the command could not be ended: {left}")
     if finished.ended == "timed-out":
         session.output.talk(f"the command was ended after {request.seconds:g} s")
     return _answer(session, finished)
+
+
+def look_at_sentinels(session: Session) -> Sentinels:
+    """Return what must still be there after a run, as it is now."""
+    return Sentinels(
+        session.installation,
+        session.environ.get(_PROFILE_VARIABLE) or "default",
+        prefix=os.path.abspath(sys.prefix),
+        code=os.path.dirname(os.path.abspath(perdure.__file__)),
+    )
 
 
 def record_folder(installation: Installation, profile: str) -> Path | None:
@@ -99,6 +115,8 @@ def _answer(session: Session, finished: Finished) -> Answer:
             "stderr_bytes_left_out": finished.stderr_cut,
             "killed": list(finished.killed),
             "survivors": list(finished.survivors),
+            "damage": [each.to_json() for each in finished.damage],
+            "repair": finished.repair,
         },
         text=None,
         exit_code=finished.exit_code,

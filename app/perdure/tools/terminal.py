@@ -4,7 +4,7 @@ The guard comes first, then a scrubbed environment, bounded output and time, and
 
 Owns: the order of these, and the only place from which a command of an agent is started. Does not own: the verdict
 (guard), the process itself (processes). Keeps: exec-guard-first, exec-recorded, exec-output-bounded, exec-tree-ended,
-exec-environment.
+exec-environment, exec-damage-told.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from perdure.tools import processes
 from perdure.tools.capture import Capture
 from perdure.tools.environment import scrub
 from perdure.tools.run_record import RunRecord
+from perdure.tools.sentinels import Damage, Sentinels
 
 SECONDS = 120.0
 """How long a command may take unless told."""
@@ -93,6 +94,10 @@ class Finished:
     """Those that could not be ended, as where they belong to another user."""
     signal: int | None = None
     """The signal that interrupted the run, where one did."""
+    damage: tuple[Damage, ...] = ()
+    """What is not as it was before the run, of what Perdure needs."""
+    repair: str | None = None
+    """The command line that repairs it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,6 +110,8 @@ class Terminal:
     """Directories of commands that are Perdure's own."""
     record: Callable[[str], RunRecord]
     """The record for a run's id."""
+    look: Callable[[], Sentinels | None] = lambda: None
+    """Looks at what must still be there after a run."""
     now: Callable[[], dt.datetime] = field(default=lambda: dt.datetime.now(dt.UTC))
 
     async def run(self, request: Request) -> Finished:
@@ -151,6 +158,7 @@ class Terminal:
         began = time.monotonic()
         command = _command(request, environment)
         stdout, stderr = Capture(request.most_output), Capture(request.most_output)
+        sentinels = self.look()
         # Before the start: a signal that comes with it must not end this process and leave the command.
         with anyio.open_signal_receiver(*_ENDING_SIGNALS) as signals:
             try:
@@ -161,6 +169,7 @@ class Terminal:
             record.write("executed", self._at(), pid=process.pid)
             ending = await _attend(process, request.seconds, stdout, stderr, signals)
         exit_code = _exit_code(process, ending)
+        damage = tuple(sentinels.damage()) if sentinels is not None else ()
         record.write(
             "ended",
             self._at(),
@@ -170,6 +179,7 @@ class Terminal:
             stdout_bytes=stdout.seen,
             stderr_bytes=stderr.seen,
             survivors=list[JsonValue](ending.survivors),
+            damage=[each.to_json() for each in damage],
         )
         return Finished(
             run=run,
@@ -184,6 +194,8 @@ class Terminal:
             killed=tuple(ending.killed),
             survivors=tuple(ending.survivors),
             signal=ending.signal,
+            damage=damage,
+            repair=sentinels.repair(damage) if sentinels is not None and damage else None,
         )
 
     def _at(self) -> str:

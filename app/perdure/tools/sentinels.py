@@ -1,0 +1,178 @@
+"""A look at what must still be there when a run is over.
+
+Owns: which paths are looked at, what counts as damage, and the command that repairs it. Does not own: when one looks
+(terminal), what is done about it (PM). Keeps: exec-damage-told: what a run has damaged is told with its result, and
+what PM did meanwhile is no damage.
+
+It is the last layer: a run got past the others. A few paths stand for the rest, since whatever takes an environment
+away takes these too; every byte is for `perdure-pm doctor --deep`. Of a directory its entries count and not its time,
+and byte code never does: Python writes that again.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from perdure.domain.json_value import JsonValue
+from perdure.installation import Installation
+
+_BYTE_CODE = "__pycache__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentinel:
+    """One path that is looked at before and after."""
+
+    path: str
+    what: str
+    """What it is, for people."""
+    by_pm: bool = False
+    """Whether an operation of PM replaces it."""
+    goes: bool = False
+    """Whether an operation of PM may also have it gone."""
+    follow: bool = False
+    """Whether a link is followed; else the link itself is meant."""
+    entries: bool = False
+    """Whether the names in the directory count too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """One path that is not what it was."""
+
+    path: str
+    what: str
+    how: str
+    """``missing``, ``changed`` or ``entries missing``."""
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return it for programs."""
+        return {"path": self.path, "what": self.what, "how": self.how}
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.what}): {self.how}"
+
+
+_Identity = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    identity: _Identity
+    names: frozenset[str]
+
+
+class Sentinels:
+    """The sentinels of one installation, as they were when a run began."""
+
+    def __init__(self, installation: Installation, profile: str, *, prefix: str, code: str) -> None:
+        """Look at them.
+
+        Args:
+            installation: what this process runs from.
+            profile: the profile whose pointer counts.
+            prefix: `sys.prefix`.
+            code: the directory of the package `perdure`.
+        """
+        self._installation = installation
+        self._receipts = os.path.join(installation.home, "receipts")
+        self._operations = _time(self._receipts)
+        self._before = {
+            sentinel: seen
+            for sentinel in _sentinels(installation, profile, prefix, code)
+            if (seen := _look(sentinel)) is not None
+        }
+
+    def __len__(self) -> int:
+        return len(self._before)
+
+    def damage(self) -> list[Damage]:
+        """Return what is not as it was, though PM has not done it."""
+        at_work = _time(self._receipts) != self._operations or bool(_names(os.path.join(self._receipts, "unfinished")))
+        found: list[Damage] = []
+        for sentinel, before in self._before.items():
+            now = _look(sentinel)
+            if now is None:
+                if not (at_work and sentinel.goes):
+                    found.append(Damage(path=sentinel.path, what=sentinel.what, how="missing"))
+            elif now.identity != before.identity:
+                if not (at_work and sentinel.by_pm):
+                    found.append(Damage(path=sentinel.path, what=sentinel.what, how="changed"))
+            elif before.names - now.names:
+                found.append(Damage(path=sentinel.path, what=sentinel.what, how="entries missing"))
+        return found
+
+    def repair(self, damage: Sequence[Damage]) -> str:
+        """Return the command line that repairs it, which needs nothing of what is damaged."""
+        installation = self._installation
+        if installation.generation is None:
+            return installation.pm_command()
+        launcher = str(installation.pm_launcher)
+        if all(each.path != launcher for each in damage):
+            return installation.pm_command("repair")
+        # The launcher is no help with itself: PM's seed is what it would have called.
+        seed = installation.home / "pm" / "seed"
+        try:
+            digest = (seed / "current").read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            return installation.pm_command()
+        bootstrap = seed / digest / "pm" / "bootstrap.py"
+        python = "py -3" if sys.platform == "win32" else "python3"
+        return f"{python} -I {shlex.join([str(bootstrap), '--home', str(installation.home), 'rescue', 'repair'])}"
+
+
+def _sentinels(installation: Installation, profile: str, prefix: str, code: str) -> Iterator[Sentinel]:
+    home = str(installation.home)
+    yield Sentinel(path=str(installation.executable), what="the interpreter's link or file")
+    yield Sentinel(path=os.path.realpath(installation.executable), what="the interpreter", follow=True)
+    yield Sentinel(path=os.path.join(prefix, "pyvenv.cfg"), what="what says which interpreter the environment is of")
+    yield Sentinel(path=os.path.dirname(code), what="the installed packages", entries=True)
+    yield Sentinel(path=os.path.join(code, "__init__.py"), what="the code of Perdure")
+    if installation.generation is not None:
+        yield Sentinel(path=str(installation.generation / "boot.json"), what="the list of plugins")
+        yield Sentinel(path=str(installation.generation / "record.json"), what="what the generation contains")
+        yield Sentinel(
+            path=os.path.join(home, "profiles", profile, "current"), what="the profile's pointer", by_pm=True
+        )
+        yield Sentinel(path=os.path.join(home, "bin", "perdure"), what="the launcher of Perdure", by_pm=True)
+        yield Sentinel(path=str(installation.pm_launcher), what="the launcher of PM", by_pm=True)
+        yield Sentinel(path=os.path.join(home, "pm", "current"), what="PM's pointer", by_pm=True)
+        yield Sentinel(path=os.path.join(home, "pm", "seed", "current"), what="PM's seed", by_pm=True)
+        yield from _uv(os.path.join(home, "tools", "uv"))
+        yield Sentinel(path=os.path.join(home, "state"), what="the app's own state")
+
+
+def _uv(folder: str) -> Iterator[Sentinel]:
+    name = "uv.exe" if sys.platform == "win32" else "uv"
+    for version in _names(folder):
+        yield Sentinel(path=os.path.join(folder, version, name), what="the uv of PM", by_pm=True, goes=True)
+
+
+def _look(sentinel: Sentinel) -> _Seen | None:
+    try:
+        found = os.stat(sentinel.path) if sentinel.follow else os.lstat(sentinel.path)
+    except (OSError, ValueError):
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        # Its time and size change with every entry, as with the byte code that Python puts beside a module.
+        return _Seen((found.st_ino, found.st_mode), _names(sentinel.path) if sentinel.entries else frozenset())
+    return _Seen((found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns), frozenset())
+
+
+def _names(folder: str) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(folder)) - {_BYTE_CODE}
+    except OSError:
+        return frozenset()
+
+
+def _time(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return None
