@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -154,6 +156,63 @@ def test_an_own_directory_comes_off_the_path_also_through_a_link(tmp_path: Path)
         "HOME": "/h",
         "PERDURE_RUN": "id",
     }
+
+
+@pytest.mark.proves("exec-environment")
+def test_a_package_managers_variable_goes_only_where_it_leads_to_perdure(tmp_path: Path) -> None:
+    own, other = tmp_path / "own", tmp_path / "own-not"
+    (tmp_path / "link").symlink_to(own)
+    environ = {
+        "UV_PYTHON": str(own / "venv" / "bin" / "python"),
+        "UV_PYTHON_INSTALL_DIR": str(tmp_path / "link" / "python"),
+        "PIP_TARGET": str(own),
+        "PIP_FIND_LINKS": os.pathsep.join(["/wheels", str(own / "wheels")]),
+        "UV_CACHE_DIR": str(other),
+        "UV_TOOL_DIR": "own",
+        "EDITOR": str(own / "bin" / "edit"),
+        "PATH": os.pathsep.join([str(own / "tools"), str(other)]),
+    }
+    assert scrub(environ, [str(own)], "id") == {
+        "UV_CACHE_DIR": str(other),
+        "UV_TOOL_DIR": "own",
+        "EDITOR": str(own / "bin" / "edit"),
+        "PATH": str(other),
+        "PERDURE_RUN": "id",
+    }
+
+
+@pytest.mark.proves("exec-environment")
+def test_uv_sync_in_another_project_leaves_the_environment_of_the_app_alone(
+    generation: Generation, tmp_path: Path, uv: Path
+) -> None:
+    """The guard asks about a plain `uv sync`; here it is hidden in a program, so that the environment alone protects."""
+    project, leaked = tmp_path / "project", ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "CONDA_PREFIX")
+    project.mkdir()
+    (project / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1"\n[tool.uv]\npackage = false\n')
+    hidden = tmp_path / "bin" / "ls"
+    hidden.parent.mkdir()
+    hidden.write_text(f'#!/bin/sh\nexec "{uv}" sync --offline --python "{os.path.realpath(sys.executable)}"\n')
+    hidden.chmod(0o755)
+    environment = dict.fromkeys(leaked, str(generation.venv))
+    environment["PATH"] = f"{hidden.parent}{os.pathsep}{os.environ['PATH']}"
+    module, metadata = generation.site / "mine.py", generation.site / "mine-1.dist-info"
+    module.write_text("")
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (metadata / "RECORD").write_text("mine.py,,\nmine-1.dist-info/METADATA,,\nmine-1.dist-info/RECORD,,\n")
+
+    # What is prevented does happen without: in a copy, so that there is still something to run.
+    copy = tmp_path / "copy"
+    shutil.copytree(generation.venv, copy, symlinks=True)
+    lost = {**os.environ, **dict.fromkeys(leaked, str(copy))}
+    subprocess.run([str(hidden)], cwd=project, env=lost, check=True, capture_output=True)
+    assert not (copy / module.relative_to(generation.venv)).exists()
+
+    done = generation.run("exec", "--json", "--cwd", str(project), "--", "ls", environment=environment)
+    data = envelope_of(done)["data"]
+    assert (done.returncode, data["damage"]) == (0, []), data
+    assert (project / ".venv" / "pyvenv.cfg").is_file()
+    assert (module.exists(), (metadata / "RECORD").exists()) == (True, True)
 
 
 @pytest.mark.proves("exec-output-bounded")

@@ -50,12 +50,11 @@ def origin_of(installation: Installation) -> Origin:
 
 
 def own_folders(installation: Installation) -> list[str]:
-    """Return the directories of commands that are Perdure's own."""
-    return [
-        os.path.dirname(os.path.abspath(sys.executable)),
-        os.path.join(sys.prefix, "Scripts" if sys.platform == "win32" else "bin"),
-        str(installation.home / "bin"),
-    ]
+    """Return the directories of which nothing is for a command: the home, and the environment of this process.
+
+    An interpreter that everybody shares, as in /usr, has none of its own.
+    """
+    return [str(installation.home), *([sys.prefix] if sys.prefix != sys.base_prefix else [])]
 
 
 def make_guard(installation: Installation) -> Guard:
