@@ -28,7 +28,6 @@ from perdure_pm.ops.declared import PLUGIN_GROUP, read_commands, read_entries
 from perdure_pm.ops.external import list_programs
 from perdure_pm.ops.launchers import is_taken, write_library, write_start
 from perdure_pm.ops.manifests import read_installed_manifests
-from perdure_pm.ops.moved_names import find_installed_uses, say_uses
 from perdure_pm.ops.packages_of import resolved_versions
 from perdure_pm.ops.recovery import is_selected
 from perdure_pm.ops.release import Plugin
@@ -127,6 +126,8 @@ def seal_candidate(
     commands: list[str],
 ) -> tuple[str, ...]:
     """Have everything on the disk, then the record that says so; return what a person should know of the plugins."""
+    from perdure_pm.ops.moved_names import find_installed_uses, say_uses  # not loaded where nothing is published
+
     filesystem, path = context.filesystem, context.layout.generation(identity)
     context.reporter.progress("seal", "flushing to the disk")
     inside = {f"venv/{name}": entry for name, entry in inventory.files.items()}

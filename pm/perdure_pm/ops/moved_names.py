@@ -17,8 +17,6 @@ from typing import Any
 from perdure_compat.findings import INFO, Finding, find_in_bytes, find_in_file
 from perdure_compat.index import Index
 from perdure_compat.manifest import Manifest, ManifestFaults, load_manifest
-from perdure_compat.migrate import migrate_files
-from perdure_compat.scan import files_below
 from perdure_compat.source import Unreadable, replace_file
 from perdure_pm.model.errors import SourceUnusable
 from perdure_pm.ops.declared import find_distributions
@@ -78,6 +76,8 @@ def find_wheel_uses(wheel: Path, index: Index) -> list[str]:
 
 def find_uses_below(folder: Path, index: Index) -> list[str]:
     """Return the uses in a directory's Python files, in words."""
+    from perdure_compat.scan import files_below  # it loads what publishing does not need
+
     return [
         f"{finding.path.relative_to(folder)}:{finding.line}: {finding.text()}"
         for finding in _scan(files_below([folder]), index)
@@ -90,6 +90,9 @@ def fix_below(folder: Path, index: Index, *, write: bool) -> str:
     Raises:
         SourceUnusable: a file cannot be written. Those before it are.
     """
+    from perdure_compat.migrate import migrate_files
+    from perdure_compat.scan import files_below
+
     found, _ = migrate_files(files_below([folder]), index)
     changed = [migration for migration in found if migration.changed]
     for migration in changed if write else ():
