@@ -5,7 +5,7 @@ Owns: the estimate, at worst, without hard links. Does not own: what frees space
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from collections.abc import Iterable
 
 from perdure_pm.adapters.filesystem import name_shortage
 from perdure_pm.model.errors import NoSpace
@@ -58,8 +58,21 @@ def estimate_bytes(layout: Layout, current: Generation) -> int:
     beside = [current.path / name for name in (FILE_NAME, "record.json")]
     sizes = [entry.size for entry in inventory.files.values()]
     sizes += [path.stat().st_size for path in beside if path.is_file()]
-    folders = {folder for name in inventory.files for folder in PurePosixPath(name).parents}
-    return sum(-(-size // BLOCK) * BLOCK for size in sizes) + BLOCK * len(folders)
+    return sum(-(-size // BLOCK) * BLOCK for size in sizes) + BLOCK * len(_folders(inventory.files))
+
+
+def _folders(names: Iterable[str]) -> set[str]:
+    """Return the directories that files need, the one that holds everything as an empty name.
+
+    By hand: a large host has tens of thousands of files, and their paths as objects cost more than resolving.
+    """
+    found = {""}
+    for name in names:
+        folder = name.rpartition("/")[0]
+        while folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return found
 
 
 def _needed_bytes(context: Context, current: Generation | None) -> int:
