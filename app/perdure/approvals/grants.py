@@ -1,0 +1,145 @@
+"""Grants: standing answers of a person, and what each of them covers.
+
+Owns: the value, its scope, and matching. Does not own: where they are kept (a `GrantStore`), or the operator's list in
+app.yaml (allowlist), whose lines count as grants of their own. Keeps: approvals-grants-scoped,
+approvals-destructive-never-always, approvals-textual-grants, approvals-once-never-stored.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from perdure.approvals.commands import Judged
+from perdure.approvals.rules import Rule
+from perdure.domain.operation import Authority, Operation
+from perdure.domain.outcome import Scope
+
+DESTRUCTIVE = frozenset(
+    {
+        "recursive-delete",
+        "history-loss",
+        "sql-loss",
+        "container-loss",
+        "disks",
+        "infrastructure",
+        "kill-by-name",
+        "instructions",
+    }
+)
+"""Classes that a person says yes to each time, or for a session: no `always` covers them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """One standing answer. What is None, does not restrict it; a rule key or a template, exactly one of the two."""
+
+    id: str
+    profile: str
+    rule_key: str | None = None
+    """The code of a reason of classification that it covers, such as ``delete``."""
+    argv_template: str | None = None
+    """A glob for the words of one plain command."""
+    cwd_prefix: str | None = None
+    path_prefix: str | None = None
+    """Everything that is changed has to lie there."""
+    principal: str
+    session: str | None = None
+    """The session that it lasts for; None where it is for always."""
+    created: dt.datetime
+    expires: dt.datetime | None = None
+    uses_left: int | None = None
+    revoked: dt.datetime | None = None
+    granted_by: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.rule_key is None) == (self.argv_template is None):
+            raise ValueError("a grant has a rule key or a template of a command, one of the two")
+
+    @property
+    def always(self) -> bool:
+        """Whether it outlives its session."""
+        return self.session is None
+
+    def shown(self) -> str:
+        """Return what it covers, for people."""
+        what = f"`{self.argv_template}`" if self.argv_template is not None else f"{self.rule_key}"
+        where = [f"in {place}" for place in (self.cwd_prefix, self.path_prefix) if place is not None]
+        return " ".join([what, *where])
+
+
+class GrantStore(Protocol):
+    """Where grants are kept; every call is one transaction, and what it says holds at once for every process."""
+
+    def live_grants(self, profile: str, session: str, now: dt.datetime) -> Sequence[Grant]:
+        """Return those of a profile, for always or for this session, that are neither revoked, expired nor used up."""
+        ...
+
+    def add_grant(self, grant: Grant) -> None:
+        """Keep a grant."""
+        ...
+
+    def revoke_grant(self, grant: str, now: dt.datetime) -> bool:
+        """Withdraw one; return whether it stood until now."""
+        ...
+
+    def use_grant(self, grant: str, now: dt.datetime) -> bool:
+        """Count one use; return whether the grant still stood and had one left."""
+        ...
+
+
+def find_grant(
+    grants: Sequence[Grant], operation: Operation, judged: Judged, authority: Authority, now: dt.datetime
+) -> tuple[Grant, ...]:
+    """Return the grants that cover an operation together; none where something of it is not covered.
+
+    One with a template covers a plain command by itself. Those with rule keys cover it when each reason that
+    classification has against it is the key of one.
+    """
+    codes = {reason.code for reason in judged.verdict.reasons}
+    able = [grant for grant in grants if _applies(grant, operation, judged, authority, now)]
+    if codes & DESTRUCTIVE:
+        able = [grant for grant in able if not grant.always]
+    for grant in able:
+        template = grant.argv_template
+        if template is not None and judged.plain is not None and Rule(template).covers(judged.plain):
+            return (grant,)
+    found = {grant.rule_key: grant for grant in reversed(able) if grant.rule_key is not None}
+    if codes and codes <= found.keys():
+        return tuple(found[code] for code in sorted(codes))
+    return ()
+
+
+def scopes_for(judged: Judged) -> tuple[Scope, ...]:
+    """Return how far a yes to what classification asks about may reach."""
+    if {reason.code for reason in judged.verdict.reasons} & DESTRUCTIVE:
+        return (Scope.ONCE, Scope.SESSION)
+    return (Scope.ONCE, Scope.SESSION, Scope.ALWAYS)
+
+
+def _applies(grant: Grant, operation: Operation, judged: Judged, authority: Authority, now: dt.datetime) -> bool:
+    return (
+        grant.revoked is None
+        and (grant.expires is None or now < grant.expires)
+        and (grant.uses_left is None or grant.uses_left > 0)
+        and grant.principal == authority.requester.name
+        and (grant.session is None or grant.session == authority.session)
+        and (grant.cwd_prefix is None or within(operation.cwd, grant.cwd_prefix))
+        and (grant.path_prefix is None or _paths_within(judged, grant.path_prefix))
+    )
+
+
+def _paths_within(judged: Judged, prefix: str) -> bool:
+    return bool(judged.changes) and all(within(path, prefix) for path in judged.changes)
+
+
+def within(path: str, prefix: str) -> bool:
+    """Return whether an absolute path without dots is a directory or lies in it, compared by component."""
+    if not path.startswith("/") and ":" not in path[:2]:
+        return False
+    if ".." in path.split("/"):
+        return False
+    stem = prefix.rstrip("/")
+    return path == stem or path.startswith(f"{stem}/")
