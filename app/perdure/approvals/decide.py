@@ -147,7 +147,9 @@ class _Pipeline:
             )
         self.note(Stage.CATASTROPHIC, Said.NOTHING, looked_at, "nothing catastrophic")
         if first is None or verdict.ruling is Ruling.ALLOW:
-            self.note(Stage.OWN_FEET, Said.NOTHING, looked_at, "nothing protected is touched, and all of it can be told")
+            self.note(
+                Stage.OWN_FEET, Said.NOTHING, looked_at, "nothing protected is touched, and all of it can be told"
+            )
             return
         if refused:
             self.decided(Stage.OWN_FEET, Ruling.REFUSE, first.code, looked_at, first.text, verdict.reasons)

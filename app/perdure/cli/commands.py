@@ -207,6 +207,14 @@ def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | Non
 @click.option("--cwd", type=click.Path(file_okay=False), help="Run it there.")
 @click.option("--seconds", type=click.FloatRange(min=0.1, max=86_400), help="How long it may take (120).")
 @click.option("--most-output", type=click.IntRange(min=1_024), help="Bytes kept of each stream (262144).")
+@click.option("--yolo", is_flag=True, help="Ask about nothing but what the floor and the ask rules ask about.")
+@click.option(
+    "--context",
+    type=click.Choice(["cli", "cron", "single-query", "webhook", "api"]),
+    default="cli",
+    show_default=True,
+    help="What it runs for: where nobody can answer, the profile's `approvals.unattended` says what happens.",
+)
 @_json_option
 @click.pass_obj
 def execute(session: Session, **options: Unpack[ExecuteOptions]) -> Answer:

@@ -13,11 +13,13 @@ from pathlib import Path
 import anyio
 
 import perdure
+from perdure.cli.approving import authority_for, decider_for
 from perdure.cli.guard import directory_of, make_guard, own_folders
 from perdure.cli.options import ExecuteOptions
 from perdure.cli.output import Answer
 from perdure.cli.session import Session
 from perdure.domain.errors import UsageFault
+from perdure.domain.operation import Surface
 from perdure.installation import Installation
 from perdure.tools.run_record import RunRecord
 from perdure.tools.sentinels import Sentinels
@@ -36,8 +38,10 @@ def execute(session: Session, options: ExecuteOptions) -> Answer:
     folder = record_folder(session.installation, session.environ.get(_PROFILE_VARIABLE) or "default")
     if folder is None:
         session.output.warn(f"there is no home at {session.installation.home}: this run is not recorded")
+    authority = authority_for(Surface(options["context"]), yolo=options["yolo"], answerable=False)
     terminal = Terminal(
         guard=make_guard(session.installation),
+        decide=decider_for(session, authority).decide,
         environ=session.environ,
         own_folders=own_folders(session.installation),
         record=lambda run: RunRecord(folder, run),

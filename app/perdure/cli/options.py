@@ -15,3 +15,5 @@ class ExecuteOptions(TypedDict):
     cwd: str | None
     seconds: float | None
     most_output: int | None
+    yolo: bool
+    context: str

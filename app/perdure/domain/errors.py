@@ -183,6 +183,15 @@ class CommandRefused(PerdureError):
     default_retry = "never"
 
 
+class CommandDenied(PerdureError):
+    """The operator's policy refuses a command."""
+
+    code = "command-denied"
+    exit_code = EXIT_REFUSED
+    meaning = "The policy of the profile refuses the command, or cannot be evaluated; nothing was started."
+    default_retry = "never"
+
+
 class CommandNeedsApproval(PerdureError):
     """A command needs a person's approval, and nobody can be asked."""
 

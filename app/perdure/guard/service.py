@@ -90,12 +90,17 @@ class Guard:
         self._seconds = seconds
         self._kept: _Kept | None = None
 
-    def judge(self, text: str, *, shell: str, place: Place) -> Verdict:
-        """Return what may follow a text that a shell would run."""
+    def look(self, text: str, *, shell: str, place: Place) -> View:
+        """Return what a text that a shell would run does, and what may follow."""
         from perdure.guard.reading import read
 
         protected = self._protected()
-        return judge(read(text, shell, self._session(place)), protected, self._homes)
+        reading = read(text, shell, self._session(place))
+        return View(reading=reading, verdict=judge(reading, protected, self._homes))
+
+    def judge(self, text: str, *, shell: str, place: Place) -> Verdict:
+        """Return what may follow a text that a shell would run."""
+        return self.look(text, shell=shell, place=place).verdict
 
     def explain(self, text: str, *, shell: str, place: Place) -> Explanation:
         """Return the same verdict with all that led to it, and what the other reader would have made of the text."""

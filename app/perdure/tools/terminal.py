@@ -2,9 +2,9 @@
 
 The guard comes first, then a scrubbed environment, bounded output and time, and nothing is left of it at the end.
 
-Owns: the order of these, and the only place from which a command of an agent is started. Does not own: the verdict
-(guard), the process itself (processes). Keeps: exec-guard-first, exec-recorded, exec-output-bounded, exec-tree-ended,
-exec-environment, exec-damage-told.
+Owns: the order of these, and the only place from which a command of an agent is started. Does not own: the decision
+(approvals), the process itself (processes). Keeps: exec-guard-first, exec-recorded, exec-output-bounded,
+exec-tree-ended, exec-environment, exec-damage-told.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
+from perdure.domain.decision import Decision, Stage
 from perdure.domain.errors import (
+    CommandDenied,
     CommandNeedsApproval,
     CommandNotExecutable,
     CommandNotFound,
@@ -31,8 +33,9 @@ from perdure.domain.errors import (
     PerdureError,
 )
 from perdure.domain.json_value import JsonValue
+from perdure.domain.operation import Operation, OperationKind
 from perdure.domain.verdict import Ruling, Verdict
-from perdure.guard.service import Guard, Place
+from perdure.guard.service import Guard, Place, View
 from perdure.tools import processes
 from perdure.tools.capture import Capture
 from perdure.tools.environment import scrub
@@ -48,6 +51,7 @@ EXIT_TIMED_OUT = 124
 _GRACE_SECONDS = 2.0
 _DRAIN_SECONDS = 1.0
 _CHUNK = 64 * 1024
+_FLOOR = frozenset({Stage.CATASTROPHIC, Stage.OWN_FEET})
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != "win32" else ()))
 
 
@@ -105,6 +109,8 @@ class Terminal:
     """Where the commands of an agent are run."""
 
     guard: Guard
+    decide: Callable[[Operation, View], Decision]
+    """The one pipeline, with everything that it depends on at this moment."""
     environ: Mapping[str, str]
     own_folders: Sequence[str]
     """Directories of commands that are Perdure's own."""
@@ -118,7 +124,8 @@ class Terminal:
         """Run a command, if the guard lets it through, and return what came of it.
 
         Raises:
-            CommandRefused: the guard refuses it; nothing was started.
+            CommandRefused: the floor refuses it; nothing was started.
+            CommandDenied: a rule of the operator, or what stands for one, refuses it; nothing was started.
             CommandNeedsApproval: it needs a person's approval, and there is none to ask; nothing was started.
             CommandNotFound: there is no such program.
             CommandNotExecutable: it cannot be started.
@@ -128,7 +135,7 @@ class Terminal:
         record = self.record(run)
         environment = scrub(self.environ, self.own_folders, run)
         # A text may take its whole budget to read: nothing else of this process waits for it.
-        verdict = await anyio.to_thread.run_sync(self._judge, request, environment)
+        verdict, decision = await anyio.to_thread.run_sync(self._decide, request, environment)
         record.write(
             "judged",
             self._at(),
@@ -137,12 +144,13 @@ class Terminal:
             shell=request.shell,
             cwd=request.cwd,
             verdict=verdict.to_json(),
+            decision=decision.to_json(),
             layers=layers(),
         )
-        _require(verdict, request)
+        _require(decision, verdict, request)
         return await self._started(request, environment, record, run, verdict)
 
-    def _judge(self, request: Request, environment: Mapping[str, str]) -> Verdict:
+    def _decide(self, request: Request, environment: Mapping[str, str]) -> tuple[Verdict, Decision]:
         shell = "bash" if request.script is None else request.shell
         place = Place(
             cwd=request.cwd,
@@ -150,7 +158,8 @@ class Terminal:
             environment=environment,
             complete=True,
         )
-        return self.guard.judge(request.text, shell=shell, place=place)
+        view = self.guard.look(request.text, shell=shell, place=place)
+        return view.verdict, self.decide(operation_of(request), view)
 
     async def _started(
         self, request: Request, environment: Mapping[str, str], record: RunRecord, run: str, verdict: Verdict
@@ -207,13 +216,31 @@ def layers() -> dict[str, JsonValue]:
     return {"environment": True, "floor": True, "jail": False}
 
 
-def _require(verdict: Verdict, request: Request) -> None:
-    if verdict.ruling is Ruling.ALLOW:
+def operation_of(request: Request) -> Operation:
+    """Return what a request asks for, as the approvals take it."""
+    return Operation(
+        kind=OperationKind.COMMAND,
+        argv=request.command if request.script is None else (),
+        script=request.script,
+        shell=request.shell,
+        cwd=request.cwd,
+    )
+
+
+def _require(decision: Decision, verdict: Verdict, request: Request) -> None:
+    if decision.ruling is Ruling.ALLOW:
         return
-    why = "; ".join(dict.fromkeys(reason.text for reason in verdict.reasons[:3]))
-    context: dict[str, JsonValue] = {"command": request.text, "verdict": verdict.to_json()}
-    if verdict.ruling is Ruling.REFUSE:
-        raise CommandRefused(f"the command was not run: {why}", context=context)
+    why = "; ".join(dict.fromkeys(reason.text for reason in decision.reasons[:3]))
+    context: dict[str, JsonValue] = {
+        "command": request.text,
+        "verdict": verdict.to_json(),
+        "decision": decision.to_json(),
+    }
+    if decision.stage in _FLOOR:
+        if decision.ruling is Ruling.REFUSE:
+            raise CommandRefused(f"the command was not run: {why}", context=context)
+    elif decision.ruling is Ruling.REFUSE and decision.stage is not Stage.AUTHORITY:
+        raise CommandDenied(f"the command was not run: {why}", context=context)
     raise CommandNeedsApproval(
         f"the command was not run: it needs a person's approval, and nobody can be asked here: {why}", context=context
     )

@@ -27,7 +27,7 @@ def codes(generation: Generation, *options: str, line: str, **how: object) -> st
 @pytest.mark.proves("guard-floor-stays")
 def test_no_variable_that_there_is_lifts_it(generation: Generation, checkout: Path) -> None:
     page = (checkout / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
-    names = sorted(set(re.findall(r"`(_?PERDURE_[A-Z_]+)`", page)) - {"PERDURE_HOME"})
+    names = sorted(set(re.findall(r"`(_?PERDURE_[A-Z_]+)`", page)) - {"PERDURE_HOME", "PERDURE_PROFILE"})
     assert len(names) > 20
     for value in ("1", "off", "*"):
         # All at once: one that lifted it would show, and then be looked for.
@@ -36,17 +36,17 @@ def test_no_variable_that_there_is_lifts_it(generation: Generation, checkout: Pa
         assert codes(generation, line=ASKED, environment=environment) == "command-needs-approval"
     invented = {f"PERDURE_{name}": "1" for name in ("YOLO", "MODE", "APPROVALS_MODE", "GUARD", "FLOOR", "UNSAFE")}
     assert codes(generation, line=REFUSED, environment=invented) == "command-refused"
+    # Another profile is another policy, and one that is not there refuses everything.
+    assert codes(generation, line=ASKED, environment={"PERDURE_PROFILE": "../else"}) == "command-denied"
 
 
 @pytest.mark.proves("guard-floor-stays")
 def test_no_file_that_a_command_can_write_lifts_it(generation: Generation, tmp_path: Path) -> None:
     text = "approvals: {mode: 'off', allow: ['*']}\nguard: {floor: false}\ncommand_allowlist: ['*']\n"
-    profile = generation.home / "profiles" / "default"
-    profile.mkdir(parents=True)
+    (generation.home / "profiles" / "default").mkdir(parents=True)
     for path in (
         generation.home / "config.yaml",
-        profile / "app.yaml",
-        profile / "config.yaml",
+        generation.home / "profiles" / "default" / "config.yaml",
         *(tmp_path / name for name in (".perdure.yaml", "perdure.toml", "app.yaml", ".env", "AGENTS.md")),
     ):
         path.write_text(text)
@@ -54,6 +54,27 @@ def test_no_file_that_a_command_can_write_lifts_it(generation: Generation, tmp_p
         done = generation.run("exec", "--json", "--cwd", str(tmp_path), "--", line)
         (error,) = envelope_of(done)["errors"]
         assert (done.returncode, error["code"]) == (10, code)
+
+
+LAX = "approvals: {mode: off, unattended: {cron: approve, single-query: approve, webhook: approve, api: approve}}"
+
+
+@pytest.mark.proves("guard-floor-stays", "approvals-floor-first", "approvals-floor-asks-skip-nothing")
+@pytest.mark.parametrize(
+    "options", [(), ("--yolo",), ("--context", "cron"), ("--context", "api", "--yolo")], ids=" ".join
+)
+def test_no_mode_bypass_context_or_grant_of_the_operator_lifts_it(
+    generation: Generation, options: tuple[str, ...]
+) -> None:
+    profile = generation.home / "profiles" / "default"
+    profile.mkdir(parents=True)
+    (profile / "app.yaml").write_text(f"{LAX}\ncommand_allowlist: ['*', 'rm *', recursive-delete, unknown-operand]\n")
+    for line, code in ((REFUSED, "command-refused"), (ASKED, "command-needs-approval")):
+        done = generation.run("exec", "--json", *options, "--", line)
+        (error,) = envelope_of(done)["errors"]
+        assert (done.returncode, error["code"]) == (10, code)
+    # It is the floor that holds: above it, the same settings let through what nobody would have to answer for.
+    assert generation.run("exec", *options, "--", "rm -f there-is-none").returncode == 0
 
 
 @pytest.mark.proves("guard-floor-stays")

@@ -1,0 +1,83 @@
+"""What decides in this process: the policy of its profile, who it speaks for, and the grants that stand.
+
+Owns: putting these together for the commands that act, and for the one that only shows what they would get. Does not
+own: deciding (approvals.decide). Keeps: approvals-dry-run-same, approvals-authority-explicit: nothing of the
+environment makes an authority.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import getpass
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from perdure.app_file import AppFile, AppFileUnfit
+from perdure.approvals.commands import judged
+from perdure.approvals.decide import Circumstances, decide
+from perdure.approvals.grants import Grant
+from perdure.approvals.policy import Policy, parse_policy, unreadable
+from perdure.cli.session import Session
+from perdure.domain.decision import Decision
+from perdure.domain.operation import Authority, Operation, Principal, Surface
+from perdure.guard.service import View
+
+
+def policy_of(file: AppFile) -> Policy:
+    """Return the policy of a profile; one that refuses everything where its file cannot be read."""
+    try:
+        file.require_known()
+        return parse_policy(file.section("approvals"), file.place("approvals"))
+    except AppFileUnfit as fault:
+        return unreadable(str(fault))
+
+
+def owner() -> Principal:
+    """Return the person whose account this process runs under."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):  # an account without a name
+        name = "owner"
+    return Principal(name=name, owner=True)
+
+
+def authority_for(context: Surface, *, yolo: bool, answerable: bool) -> Authority:
+    """Return the authority that a command of the person at the command line has, new for each invocation."""
+    return Authority(
+        session=secrets.token_urlsafe(12),
+        surface=context,
+        requester=owner(),
+        answerable=answerable and context is Surface.CLI,
+        yolo=yolo,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Decider:
+    """The pipeline with everything that it depends on."""
+
+    policy: Policy
+    authority: Authority
+    grants: Callable[[dt.datetime], tuple[Grant, ...]] = field(default=lambda now: ())
+    isolated: Callable[[str], bool] = field(default=lambda backend: False)
+    now: Callable[[], dt.datetime] = field(default=lambda: dt.datetime.now(dt.UTC))
+
+    def decide(self, operation: Operation, view: View) -> Decision:
+        """Return what may follow an operation, as things are now."""
+        now = self.now()
+        return decide(
+            operation,
+            judged(operation, view.reading, view.verdict),
+            self.authority,
+            self.policy,
+            Circumstances(now=now, grants=self.grants(now), isolated=self.isolated(operation.backend)),
+        )
+
+
+def decider_for(session: Session, authority: Authority) -> Decider:
+    """Return what decides in this process; what is wrong with the policy is said."""
+    policy = policy_of(session.app_file)
+    for warning in policy.warnings:
+        session.output.warn(warning)
+    return Decider(policy=policy, authority=authority)
