@@ -87,7 +87,10 @@ class AppFile:
             if len(data) > MAX_BYTES:
                 raise AppFileUnfit(f"{self.path} is larger than {MAX_BYTES} bytes")
             document: object = YAML(typ="safe", pure=True).load(data.decode("utf-8-sig"))
-        except (OSError, UnicodeDecodeError, YAMLError, RecursionError) as error:
+        except AppFileUnfit:
+            raise
+        except (OSError, YAMLError, RecursionError, ValueError, TypeError, LookupError, AttributeError) as error:
+            # Values are made while reading: a day that no month has is a ValueError of the library's own.
             said = " ".join(str(error).split())
             raise AppFileUnfit(f"{self.path} cannot be read: {said}") from error
         if document is None:

@@ -38,6 +38,8 @@ def test_no_file_has_no_settings(file: AppFile) -> None:
         ("- jail", "must be a mapping"),
         ("jail: off\njail: require\n", "cannot be read"),
         ("[" * 9000, "cannot be read"),
+        ("jail: {since: 2026-99-99}", "cannot be read"),
+        ("jail: !!int x", "cannot be read"),
         (b"#" * (MAX_BYTES + 1), "is larger than"),
     ],
 )
