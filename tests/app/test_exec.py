@@ -185,7 +185,7 @@ def test_a_package_managers_variable_goes_only_where_it_leads_to_perdure(tmp_pat
 def test_uv_sync_in_another_project_leaves_the_environment_of_the_app_alone(
     generation: Generation, tmp_path: Path, uv: Path
 ) -> None:
-    """The guard asks about a plain `uv sync`; here it is hidden in a program, so that the environment alone protects."""
+    """The guard asks about a plain `uv sync`; a program hides it here, so that the environment alone protects."""
     project, leaked = tmp_path / "project", ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "CONDA_PREFIX")
     project.mkdir()
     (project / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1"\n[tool.uv]\npackage = false\n')
