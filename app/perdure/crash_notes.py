@@ -24,6 +24,7 @@ from pathlib import Path
 
 from perdure.domain.plugin import PluginSource
 from perdure.installation import Installation
+from perdure.own_writers import claim
 
 try:
     import fcntl
@@ -36,6 +37,7 @@ _PROFILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _LOADING = "loading-"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _LONGEST = 1 << 16
+_WRITER = claim("crash-notes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +71,10 @@ class CrashNotes:
             names = os.listdir(self._folder)
         except OSError:
             return {}
-        for name in names:
-            if name.startswith(_LOADING):
-                self._take_over(self._folder / name)
+        with _WRITER.writing():
+            for name in names:
+                if name.startswith(_LOADING):
+                    self._take_over(self._folder / name)
         found: dict[str, Note] = {}
         with contextlib.suppress(OSError):
             names = os.listdir(self._folder)
@@ -89,7 +92,7 @@ class CrashNotes:
         finally:
             # A plugin may have forked: the child must not take away what tells of its parent.
             if self._file is not None and os.getpid() == self._pid:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError), _WRITER.writing():
                     self._own.unlink()
                 os.close(self._file)
             self._file = None
@@ -115,7 +118,8 @@ class CrashNotes:
             return
         try:
             self._folder.mkdir(exist_ok=True)
-            self._file = os.open(self._own, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+            with _WRITER.writing():
+                self._file = os.open(self._own, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
             # Not flock: a child that a plugin forks would hold that one beyond the death of this process.
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import perdure
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.effect import Effect, Hole
@@ -24,9 +23,10 @@ from perdure.domain.verdict import Ruling, Verdict
 from perdure.guard.corpus import Tally, check, read_corpus, shown_ruling
 from perdure.guard.paths import show_word
 from perdure.guard.probe import Machine
-from perdure.guard.roots import Origin, Root, protected_roots, watched
+from perdure.guard.roots import Root, protected_roots, watched
 from perdure.guard.service import Explanation, Guard, Place
 from perdure.installation import Installation
+from perdure.origin import origin_of
 from perdure.tools.environment import scrub
 
 _EXIT = {Ruling.ALLOW: EXIT_DONE, Ruling.ASK: EXIT_USAGE, Ruling.REFUSE: EXIT_FOUND}
@@ -35,18 +35,6 @@ _SECONDS = 1.0
 long to follow."""
 _COMPRESSED = b"\x1f\x8b"
 _LONGEST_LINE = 128 * 1024
-
-
-def origin_of(installation: Installation) -> Origin:
-    """Return what this process is made of."""
-    return Origin(
-        executable=str(installation.executable),
-        prefix=os.path.abspath(sys.prefix),
-        base_prefix=os.path.abspath(sys.base_prefix),
-        code=os.path.dirname(os.path.abspath(perdure.__file__)),
-        home=str(installation.home),
-        generation=None if installation.generation is None else str(installation.generation),
-    )
 
 
 def own_folders(installation: Installation) -> list[str]:

@@ -8,10 +8,12 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from perdure import audit_hook
 from perdure.app_file import AppFile, find_app_file
 from perdure.cli.output import Output
 from perdure.crash_notes import find_notes
 from perdure.domain.boot import Boot
+from perdure.domain.plugin import PluginSource
 from perdure.installation import Installation
 from perdure.plugin_manager import PluginManager
 from perdure.plugin_settings import find_settings
@@ -45,6 +47,14 @@ class Session:
     def load(self, boot: Boot | None) -> PluginManager:
         """Return the plugins of this process; from here on nothing but our data reaches stdout."""
         self.output.reserve_stdout()
+        # Before the first line of a plugin runs.
+        sources = () if boot is None or self.safe_mode else boot.plugins
+        modules = {
+            each.entry.partition(":")[0].partition(".")[0]: each.name
+            for each in sources
+            if isinstance(each, PluginSource)
+        }
+        audit_hook.install(self.installation, modules)
         notes = None if self.safe_mode else find_notes(self.installation, self.environ)
         settings = find_settings(self.installation, self.app_file)
         self.manager = PluginManager(self.installation.host(), self.clock, notes, settings)

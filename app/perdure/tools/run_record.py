@@ -14,8 +14,10 @@ from pathlib import Path
 
 from perdure.domain.errors import RunRecordLost
 from perdure.domain.json_value import JsonValue
+from perdure.own_writers import claim
 
 SCHEMA = 1
+_WRITER = claim("run-record")
 
 
 class RunRecord:
@@ -44,7 +46,8 @@ class RunRecord:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # One write to a file that is only appended to: lines of two runs do not mix.
-            handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with _WRITER.writing():
+                handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 os.write(handle, json.dumps(line).encode() + b"\n")
             finally:
