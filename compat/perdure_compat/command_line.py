@@ -9,6 +9,7 @@ Standard output is the answer; what is said about it goes to standard error.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -18,7 +19,8 @@ from pathlib import Path
 from perdure_compat import __version__, api_check, editing, lint, migrate, render, scan
 from perdure_compat.index import Index
 from perdure_compat.manifest import Entry, Manifest, ManifestFaults, load_manifest
-from perdure_compat.source import replace_file
+from perdure_compat.outcome import Migration
+from perdure_compat.source import encoded_like, replace_file, text_of
 from perdure_compat.tree import Tree, version_of
 from perdure_compat.type_stubs import stub_for
 
@@ -32,22 +34,41 @@ class Refused(Exception):  # says what happened
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Answer one command line; return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A file's name or text that the terminal cannot show must not end the command.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    # A sum of some hundred terms is nested as deeply. What walks it is Python, whose frames are not on the C stack.
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
     options = _parser().parse_args(arguments)
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        sys.stdout.flush()
+        return code
     except ManifestFaults as error:
         print(error, file=sys.stderr)
         return QUESTION
     except (Refused, scan.NotFound, api_check.NoGriffe, FileNotFoundError) as error:
         print(f"perdure-compat: {error}", file=sys.stderr)
         return QUESTION
-    except OSError as error:
-        print(f"perdure-compat: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
-        return WRONG
     except BrokenPipeError:
         # Whoever reads has seen enough; the interpreter must not complain while it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return WRONG
+    except SyntaxError as error:
+        print(f"perdure-compat: {error.filename}:{error.lineno or 0}: cannot be read: {error.msg}", file=sys.stderr)
+        return WRONG
+    except UnicodeEncodeError as error:
+        print(f"perdure-compat: {error.encoding} cannot write what moved: {error.reason}", file=sys.stderr)
+        return WRONG
+    except OSError as error:
+        print(f"perdure-compat: {in_words(error)}", file=sys.stderr)
+        return WRONG
+
+
+def in_words(error: OSError) -> str:
+    """Return which file an operating system's error is about, and what it says."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -160,19 +181,39 @@ def _migrate(options: argparse.Namespace) -> int:
     for migration in found:
         if migration.changed and (options.diff or not options.write):
             sys.stdout.write(migration.diff())
-        if migration.changed and options.write:
-            replace_file(migration.path, migration.source.encoded(migration.after))
+    failed = _write(found) if options.write else {}
     for migration in found:
         for each in migration.left:
             print(f"{each}{' (info)' if each.guarded else ''}", file=sys.stderr)
     for bad in unreadable:
         print(f"{bad.path}:{bad.line}: cannot be read: {bad.text}", file=sys.stderr)
-    moved = sum(migration.moved for migration in found)
+    for text in failed.values():
+        print(f"not written: {text}", file=sys.stderr)
+    done = [migration for migration in found if migration.changed and migration.path not in failed]
     left = [left for migration in found for left in migration.left]
-    files = sum(migration.changed for migration in found)
     verb = "moved" if options.write else "would move"
-    print(f"{verb} {moved} uses in {files} files; {len(left)} left; {len(unreadable)} unreadable", file=sys.stderr)
+    print(
+        f"{verb} {sum(migration.moved for migration in done)} uses in {len(done)} files; {len(left)} left; "
+        f"{len(unreadable)} unreadable" + (f"; {len(failed)} not written" if failed else ""),
+        file=sys.stderr,
+    )
+    if failed:
+        return WRONG
     return REMAINS if unreadable or any(not each.guarded for each in left) else FOUND
+
+
+def _write(found: Sequence[Migration]) -> dict[Path, str]:
+    """Have what changed in the files; return why some are as they were: one that fails holds up no other."""
+    failed: dict[Path, str] = {}
+    for migration in found:
+        try:
+            if migration.changed:
+                migration.write()
+        except OSError as error:
+            failed[migration.path] = in_words(error)
+        except UnicodeEncodeError as error:
+            failed[migration.path] = f"{migration.path}: its encoding {error.encoding} cannot write the new names"
+    return failed
 
 
 def _stubs(options: argparse.Namespace) -> int:
@@ -226,7 +267,7 @@ def _new_entry(options: argparse.Namespace) -> int:
         loud=options.loud,
         warn=kind != "import",
     )
-    text = manifest.path.read_text(encoding="utf-8")
+    text = text_of(manifest.path) or ""
     return _apply({manifest.path: editing.with_entry(manifest, text, entry)})
 
 
@@ -252,6 +293,6 @@ def _apply(changes: Mapping[Path, str | None], *, dry: bool = False) -> int:
             path.unlink(missing_ok=True)
         elif not dry and text is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, text.encode())
+            replace_file(path, encoded_like(path, text))
         print(f"{'removed' if text is None else 'written'} {path}" if not dry else f"{path} would change")
     return FOUND

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from perdure_compat.manifest import Entry, Fault, Manifest, ManifestFaults, has_reached, parse_manifest
 from perdure_compat.render import entry_text, render
-from perdure_compat.source import Source
+from perdure_compat.source import Source, newline_of, text_of
 from perdure_compat.tree import Tree
 
 _HEADER = re.compile(r"\s*\[")
@@ -26,7 +26,8 @@ def with_entry(manifest: Manifest, text: str, entry: Entry) -> str:
     Raises:
         ManifestFaults: the entry, or the manifest with it, is at fault.
     """
-    after = f"{text.rstrip()}\n\n{entry_text(entry)}"
+    newline = newline_of(text)
+    after = f"{text.rstrip()}\n\n{entry_text(entry)}".replace("\r\n", "\n").replace("\n", newline)
     parse_manifest(after, manifest.path)
     return after
 
@@ -42,7 +43,7 @@ def remove(manifest: Manifest, tree: Tree, up_to: str, *, hints: bool) -> dict[P
         leaving = [entry for entry in manifest.entries if has_reached(up_to, entry.removed_in)]
     if not leaving:
         return {}
-    text = manifest.path.read_text(encoding="utf-8")
+    text = text_of(manifest.path) or ""
     rest = _without(manifest, text, leaving, hints=hints)
     archive = manifest.place("archive") or manifest.path.with_name(f"{manifest.path.stem}-archive.toml")
     smaller = parse_manifest(rest, manifest.path)
@@ -66,19 +67,19 @@ def _without(manifest: Manifest, text: str, leaving: list[Entry], *, hints: bool
             start -= 1
         new = entry_text(replace(entry, kind="removed", loud=False, warn=True, constructed_only=False)) if hints else ""
         lines[start:end] = [new] if new else []
-    return re.sub(r"\n{3,}", "\n\n", "".join(lines)).rstrip() + "\n"
+    newline = newline_of(text)
+    rest = "".join(lines).replace("\r\n", "\n")
+    return (re.sub(r"\n{3,}", "\n\n", rest).rstrip() + "\n").replace("\n", newline)
 
 
 def _archived(manifest: Manifest, archive: Path, leaving: list[Entry]) -> str:
-    try:
-        before = archive.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        before = (
-            "# Names that are gone, for the codemod of plugins that still use them.\n"
-            f'schema = 1\npackage = "{manifest.package}"\n'
-        )
+    before = text_of(archive) or (
+        "# Names that are gone, for the codemod of plugins that still use them.\n"
+        f'schema = 1\npackage = "{manifest.package}"\n'
+    )
     known = {entry.old for entry in parse_manifest(before, archive).entries}
-    return before + "".join(f"\n{entry_text(entry)}" for entry in leaving if entry.old not in known)
+    more = "".join(f"\n{entry_text(entry)}" for entry in leaving if entry.old not in known)
+    return before + more.replace("\n", newline_of(before))
 
 
 def _without_bodies(manifest: Manifest, tree: Tree, leaving: list[Entry]) -> dict[Path, str | None]:
@@ -99,6 +100,8 @@ def _without_bodies(manifest: Manifest, tree: Tree, leaving: list[Entry]) -> dic
             if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and statement.name in names:
                 first = statement.decorator_list[0] if statement.decorator_list else statement
                 end = source.line_end(source.end(statement))
-                text = text[: source.line_start(source.start(first))].rstrip() + "\n" + text[end:].lstrip("\r\n")
+                text = (
+                    text[: source.line_start(source.start(first))].rstrip() + source.newline + text[end:].lstrip("\r\n")
+                )
         changed[path] = text
     return changed

@@ -18,7 +18,7 @@ from perdure_compat.index import Index
 from perdure_compat.manifest import Entry, has_reached
 from perdure_compat.reading import Reading
 from perdure_compat.scopes import Binding, Context
-from perdure_compat.source import Source, Unreadable, module_name
+from perdure_compat.source import UNREADABLE, Source, Unreadable, module_name
 
 BREAKS, WHEN_RUN, INFO = "breaks", "when-run", "info"
 """At import of the file; when the code is reached; not at all, because something else is tried."""
@@ -68,6 +68,8 @@ def find_in_file(path: Path, index: Index) -> list[Finding] | Unreadable:
         raw = path.read_bytes()
     except OSError as error:
         return Unreadable(path, 0, error.strerror or str(error))
+    except UnicodeDecodeError as error:
+        return Unreadable(path, 0, f"not UTF-8: {error.reason} at byte {error.start}")
     return find_in_bytes(path, raw, index, *module_name(path))
 
 
@@ -77,10 +79,8 @@ def find_in_bytes(path: Path, raw: bytes, index: Index, module: str, package: bo
         return []
     try:
         reading = Reading(Source.decode(path, raw), module, package=package, roots=frozenset(index.roots))
-    except (SyntaxError, ValueError) as error:
-        return Unreadable(path, getattr(error, "lineno", None) or 0, getattr(error, "msg", None) or str(error))
-    except RecursionError:
-        return Unreadable(path, 0, "nested too deeply")
+    except UNREADABLE as error:
+        return Unreadable.of(path, error)
     return sorted(find(reading, index), key=_order)
 
 

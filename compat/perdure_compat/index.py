@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from perdure_compat.manifest import Entry, Manifest
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
+_RELATIVE = re.compile(rb"from[\s\\]*\.")
 
 
 class Index:
@@ -34,7 +35,7 @@ class Index:
 
         Parsing is what costs, and this leaves it out for most files. A relative import may leave the package unnamed.
         """
-        if b"from ." not in raw and not any(root.encode() in raw for root in self.roots):
+        if not any(root.encode() in raw for root in self.roots) and not _RELATIVE.search(raw) and raw.isascii():
             return False
         return not self._tails.isdisjoint(_WORD.findall(raw)) or not raw.isascii()
 

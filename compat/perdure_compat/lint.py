@@ -21,6 +21,7 @@ from perdure_compat.index import Index
 from perdure_compat.manifest import Entry, Fault, Manifest, has_reached
 from perdure_compat.render import render
 from perdure_compat.scan import files_below, scan
+from perdure_compat.source import PYTHON
 from perdure_compat.tree import BEGIN, END, Tree, is_stub
 
 _RESOLVE = """
@@ -61,7 +62,7 @@ def uses_in_tree(manifest: Manifest) -> list[Fault]:
     missing = [
         Fault(manifest.path.as_posix(), f"tree: lint: there is no {place}") for place in wanted if not place.exists()
     ]
-    files = [path for path in files_below(wanted, suffixes=(".py", ".md")) if not _excepted(manifest, path)]
+    files = [path for path in files_below(wanted, suffixes=(*PYTHON, ".md")) if not _excepted(manifest, path)]
     report = scan(files, Index([manifest]))
     found = [
         Fault(f"{os.path.relpath(finding.path)}:{finding.line}", f"uses {finding.written}, which {_now(finding.entry)}")

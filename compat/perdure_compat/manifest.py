@@ -148,6 +148,8 @@ def parse_manifest(text: str, path: Path) -> Manifest:
     """
     try:
         raw = tomllib.loads(text)
+    except RecursionError as error:
+        raise ManifestFaults([Fault(str(path), "not TOML: nested too deeply")]) from error
     except tomllib.TOMLDecodeError as error:
         raise ManifestFaults([Fault(str(path), f"not TOML: {error}")]) from error
     faults: list[Fault] = []

@@ -12,8 +12,8 @@ that does not parse is thrown away.
 from __future__ import annotations
 
 import ast
-import difflib
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,53 +21,14 @@ from pathlib import Path
 from perdure_compat.findings import find
 from perdure_compat.index import Index
 from perdure_compat.manifest import Entry
+from perdure_compat.outcome import Left, Migration
 from perdure_compat.reading import Reading
 from perdure_compat.rewriting import StatementWriter
-from perdure_compat.scopes import Binding, Reference, Scope
-from perdure_compat.source import Source, Unreadable, module_name
+from perdure_compat.scopes import Binding, Reference, Scope, Text
+from perdure_compat.source import UNREADABLE, Source, Unreadable, module_name
 from perdure_compat.statements import module_span
 
 _WORD = re.compile(r"[^\W\d]\w*")
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A use that was not moved, and why."""
-
-    path: Path
-    line: int
-    written: str
-    reason: str
-    guarded: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: left {self.written}: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """What becomes of one file."""
-
-    path: Path
-    before: str
-    after: str
-    moved: int
-    left: tuple[Left, ...]
-    source: Source
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything is to be written."""
-        return self.before != self.after
-
-    def diff(self) -> str:
-        """Return the change as a unified diff."""
-        name = self.path.as_posix().lstrip("/")
-        lines = (self.before.splitlines(keepends=True), self.after.splitlines(keepends=True))
-        return "".join(
-            line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"
-            for line in difflib.unified_diff(*lines, f"a/{name}", f"b/{name}")
-        )
 
 
 @dataclass(slots=True, eq=False)
@@ -99,9 +60,9 @@ def migrate_files(paths: Sequence[Path], index: Index) -> tuple[list[Migration],
             if not index.may_be_used_in(raw):
                 continue
             name, package = module_name(path)
-            readings.append(Reading(Source.load(path), name, package=package, roots=frozenset(index.roots)))
-        except (SyntaxError, ValueError, RecursionError) as error:
-            unreadable.append(Unreadable(path, getattr(error, "lineno", None) or 0, str(error)))
+            readings.append(Reading(Source.decode(path, raw), name, package=package, roots=frozenset(index.roots)))
+        except UNREADABLE as error:
+            unreadable.append(Unreadable.of(path, error))
         except OSError as error:
             unreadable.append(Unreadable(path, 0, error.strerror or str(error)))
     found = []
@@ -145,7 +106,7 @@ class _Migrator:
         uses += [use for call in self.reading.calls if (use := self.use_of_call(call.target, call.literal)) is not None]
         self.move_uses(uses)
         for text in self.reading.texts:
-            self.move_text(text.literal, looked_up=text.looked_up)
+            self.move_text(text)
         self.writer.write_all()
         after = self.applied()
         if after is None:
@@ -196,6 +157,10 @@ class _Migrator:
             self.move_star(binding, node)
             return
         if hit is None:
+            return
+        if binding.outside and isinstance(node, ast.Import) and not alias.asname:
+            self.kept.add(binding)
+            self.leave(node.lineno, alias.name, "a `global` or `nonlocal` gives the import to another scope")
             return
         entry, length = hit
         written = ".".join(dotted)
@@ -261,7 +226,11 @@ class _Migrator:
         """Return whether every use of an imported name can be written with another: none is hidden, none clashes."""
         scope, old = binding.scope, binding.name
         if len(scope.bindings.get(old, ())) != 1 or any(
-            reference.stored and not reference.attributes for reference in binding.references
+            (reference.stored and not reference.attributes)
+            # In the body of a class that binds the name as well, it may be either.
+            or reference.scope.lookup(old) != [binding]
+            or not self.stands_as_read(reference, 0)
+            for reference in binding.references
         ):
             return False
         if scope.kind == "module" and (self.asked_outside is None or old in self.asked_outside):
@@ -343,6 +312,9 @@ class _Migrator:
         if literal is not None and reached <= len(reference.attributes):
             return None  # the chain before it moved as a whole, and is written anew by itself
         line = self.source.line_of(reference.start)
+        if not self.stands_as_read(reference, reached if literal is None else len(reference.attributes)):
+            self.leave(line, ".".join(dotted[:length]), "it is written in a way that is not changed here")
+            return None
         bindings = reference.scope.lookup(reference.root)
         if any(binding in self.kept or binding.context.guarded for binding in bindings):
             self.leave(line, ".".join(dotted), "its import stays", guarded=True)
@@ -363,6 +335,18 @@ class _Migrator:
             self.leave(line, ".".join(dotted), "the text is written in a way that is not changed here")
             return None
         return _Use(reference, bindings, reference.ends[-1], new_module, holder, literal, raw)
+
+    def stands_as_read(self, reference: Reference, reached: int) -> bool:
+        """Return whether a chain's place in the text holds the chain, with nothing that an edit of it would break.
+
+        Within an f-string older parsers may give another place; brackets that hold a comment could not be taken away.
+        """
+        span = self.source.text[reference.starts[reached] : reference.ends[reached]]
+        code = re.sub(r"#[^\r\n]*|\\?\s+", "", span)
+        if "(" in code and "#" in span:
+            return False
+        wanted = ".".join([reference.root, *reference.attributes[:reached]])
+        return unicodedata.normalize("NFKC", code.replace("(", "").replace(")", "")) == wanted
 
     def move_uses(self, uses: list[_Use]) -> None:
         groups: dict[tuple[int, ...], list[_Use]] = {}
@@ -430,9 +414,16 @@ class _Migrator:
                 written = ".".join((*use.bindings[0].dotted, *reference.attributes))
                 self.leave(line, written, f"{root} means something else here, so {use.module} cannot be named")
                 return False
-            node = use.bindings[0].statement
-            if node is not None and f"import {use.module}" not in self.writer.statement(node).plain:
-                self.writer.statement(node).plain.append(f"import {use.module}")
+            if any(binding.outside for binding in use.bindings):
+                self.leave(
+                    line,
+                    ".".join((*use.bindings[0].dotted, *reference.attributes)),
+                    "a `global` or `nonlocal` gives the import to another scope",
+                )
+                return False
+            for node in [binding.statement for binding in use.bindings]:
+                if node is not None and f"import {use.module}" not in self.writer.statement(node).plain:
+                    self.writer.statement(node).plain.append(f"import {use.module}")
             known = use.module
         self.edit(use, known + (f".{use.attribute}" if use.attribute else ""))
         return True
@@ -451,7 +442,11 @@ class _Migrator:
     def edit(self, use: _Use, text: str) -> None:
         self.moved += 1
         self.writer.fixed.add(use.reference)
-        self.edits.append((use.reference.start, use.end, text))
+        start = use.reference.starts[use.reference.ends.index(use.end)]
+        span = self.source.text[start : use.end]
+        # A chain over several lines may have comments in it, which stay, and with them the lines.
+        kept = "".join(re.findall(r"#[^\r\n]*|\s+", span)) if "#" in span else ""
+        self.edits.append((start, use.end, text + kept))
         if use.literal is not None:
             self.edits.append((self.source.start(use.literal), self.source.end(use.literal), use.literal_text))
 
@@ -467,17 +462,19 @@ class _Migrator:
 
     # Texts
 
-    def move_text(self, literal: ast.Constant, *, looked_up: bool) -> None:
-        value = str(literal.value)
+    def move_text(self, text: Text) -> None:
+        literal, value = text.literal, str(text.literal.value)
         parts = value.split(".")
         hit = self.index.find(parts)
         if hit is None:
             return
         entry, length = hit
-        if not looked_up:
+        if not text.looked_up:
             self.leave(literal.lineno, value, "it is a text, and nothing here tells what for", guarded=True)
             return
         reason = self.refusal(entry)
+        if text.by == "__import__":
+            reason = reason or "the call gives the package at the top, and what is done with that is not changed here"
         new = ".".join([entry.new, *parts[length:]])
         raw = None if reason else self.rewritten(literal, value, new)
         if raw is None:

@@ -64,7 +64,13 @@ class Reading:
             return named
         parts = tuple(self.module.split(".")) if self.module else ()
         up = statement.level - (1 if self.package else 0)
-        return (*parts[: len(parts) - up], *named) if up < len(parts) or (up == len(parts) and named) else ()
+        if up < len(parts):
+            return (*parts[: len(parts) - up], *named)
+        # Above the packages that have an `__init__.py` there may be some without: known by the name that matters here.
+        folders = self.source.path.resolve().parent.parts
+        folders = folders[: max(len(folders) - statement.level + 1, 0)]
+        at = next((at for at in range(len(folders) - 1, -1, -1) if folders[at] in self.roots), None)
+        return () if at is None else (*folders[at:], *named)
 
     def two_homes(self, binding: Binding) -> bool:
         """Return whether other code of the same scope may bind the name from elsewhere: a fallback by condition."""
@@ -121,7 +127,7 @@ class _Visitor(ast.NodeVisitor):
         self.annotating = False
 
     def read(self, statements: Sequence[ast.stmt]) -> None:
-        self.body(statements, self.context)
+        self.body(statements, self.under(typing=self.source.path.suffix == ".pyi"))
 
     def body(self, statements: Sequence[ast.stmt], context: Context) -> None:
         before = self.context
@@ -170,7 +176,8 @@ class _Visitor(ast.NodeVisitor):
             self.imported(alias.asname or alias.name, node, alias, (*origin, alias.name))
 
     def imported(self, name: str, node: ast.Import | ast.ImportFrom, alias: ast.alias, dotted: tuple[str, ...]) -> None:
-        binding = Binding(self.home(name), name, node.lineno, dotted, node, alias, self.context)
+        outside = name in self.scope.outside
+        binding = Binding(self.home(name), name, node.lineno, dotted, node, alias, self.context, outside)
         if name != "*":
             self.add(binding)
         self.reading.imports.append(binding)
@@ -207,10 +214,12 @@ class _Visitor(ast.NodeVisitor):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         before = len(self.reading.references)
         self.visit(node.func)
+        # `patch.dict` takes a name as `patch` does; a `dict` by itself does not.
+        called = "patch" if called == "dict" and isinstance(node.func, ast.Attribute) else called
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         for argument in arguments:
             before = len(self.reading.references)
-            if called in PATCHERS and argument is arguments[0] and self.text(argument, looked_up=True):
+            if called in PATCHERS and argument is arguments[0] and self.text(argument, looked_up=True, by=called):
                 continue
             self.visit(argument)
             if argument is not arguments[0] or called not in ATTRIBUTE_CALLS or len(node.args) < 2:
@@ -225,11 +234,11 @@ class _Visitor(ast.NodeVisitor):
         if not self.annotating:
             self.text(node, looked_up=False)
 
-    def text(self, node: ast.AST, *, looked_up: bool) -> bool:
+    def text(self, node: ast.AST, *, looked_up: bool, by: str = "") -> bool:
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             return False
         if _DOTTED.fullmatch(node.value) and node.value.partition(".")[0] in self.reading.roots:
-            self.reading.texts.append(Text(node, looked_up, self.context))
+            self.reading.texts.append(Text(node, looked_up, self.context, by))
         return True
 
     # Scopes
@@ -350,8 +359,9 @@ class _Visitor(ast.NodeVisitor):
         self.annotating = True
         self.visit(node)
         self.annotating = False
+        plain = set(_data_of(node))
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+            if isinstance(inner, ast.Constant) and isinstance(inner.value, str) and inner not in plain:
                 at = self.source.start(inner)
                 raw = self.source.text[at : self.source.end(inner)]
                 quote = raw[:1]
@@ -415,6 +425,18 @@ def _every_argument(arguments: ast.arguments) -> Iterator[ast.arg]:
     yield from arguments.args
     yield from arguments.kwonlyargs
     yield from (each for each in (arguments.vararg, arguments.kwarg) if each is not None)
+
+
+def _data_of(annotation: ast.expr) -> Iterator[ast.AST]:
+    """Yield what is inside an annotation and no part of the type's code: a literal's values, what is noted beside."""
+    for node in ast.walk(annotation):
+        name = (_chain(node.value) or ("", ()))[:2] if isinstance(node, ast.Subscript) else ("", ())
+        last = (name[1] or (name[0],))[-1]
+        if isinstance(node, ast.Subscript) and last == "Literal":
+            yield from ast.walk(node.slice)
+        elif isinstance(node, ast.Subscript) and last == "Annotated" and isinstance(node.slice, ast.Tuple):
+            for beside in node.slice.elts[1:]:
+                yield from ast.walk(beside)
 
 
 def _forgives(caught: ast.expr | None) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from perdure_compat.manifest import Entry, Manifest
+from perdure_compat.source import Source, newline_of, text_of
 from perdure_compat.tree import BEGIN, END, STUB, Tree, is_stub, without_region
 from perdure_compat.type_stubs import stub_for, type_only_imports
 
@@ -31,14 +32,15 @@ def render(manifest: Manifest, tree: Tree) -> dict[Path, str | None]:
         if is_stub(wanted[path] or ""):
             wanted[path.with_suffix(".pyi")] = stub_for(entries, tree)
     for path in stale_files(manifest, tree, wanted):
-        text = path.read_text(encoding="utf-8")
+        text = text_of(path) or ""
         wanted[path] = None if is_stub(text) or path.suffix == ".pyi" else without_region(text)
     for key, text in (("docs", human_table(manifest)), ("ruff", ruff_table(manifest))):
         if (place := manifest.place(key)) is not None:
             wanted[place] = text
     if (place := manifest.place("data")) is not None:
         wanted[place] = data_table(manifest)
-    return {path: text for path, text in wanted.items() if _now(path) != text}
+    # A checkout may have given files other line ends.
+    return {path: text for path, text in wanted.items() if _plain(text_of(path)) != _plain(text)}
 
 
 def facade_modules(manifest: Manifest, tree: Tree) -> dict[str, list[Entry]]:
@@ -95,7 +97,7 @@ def table_line(entry: Entry) -> tuple[str, tuple[str, ...]]:
 
 def facade_text(path: Path, entries: Sequence[Entry]) -> str:
     """Return the text of a module with its facade."""
-    now = _now(path)
+    now = text_of(path)
     gone = now is None or is_stub(now)
     lines = [
         "__getattr__, __dir__ = _facade(",
@@ -109,16 +111,16 @@ def facade_text(path: Path, entries: Sequence[Entry]) -> str:
     if gone:
         head = [f'"""{STUB}"""', "", "from perdure_compat import facade as _facade", ""]
         return "\n".join([*head, *lines, ""])
-    own = without_region(now or "").rstrip()
+    own, newline = without_region(now or "").rstrip(), newline_of(now or "")
     # A linter wants imports above all code, and a pragma only where it is needed.
-    late = "  # noqa: E402" if _has_code(own) else ""
+    late = "  # noqa: E402" if _has_code(path, own) else ""
     head = [BEGIN, f"from perdure_compat import facade as _facade{late}", ""]
-    return f"{own}\n\n" + "\n".join([*head, *lines, *type_only_imports(entries, late), END]) + "\n"
+    return newline.join([own, "", *head, *"\n".join([*lines, *type_only_imports(entries, late), END, ""]).split("\n")])
 
 
-def _has_code(text: str) -> bool:
+def _has_code(path: Path, text: str) -> bool:
     """Return whether a module has a statement that is neither its docstring nor an import."""
-    body = ast.parse(text).body
+    body = Source(path, text).tree.body
     rest = body[1:] if body and isinstance(body[0], ast.Expr) else body
     return any(not isinstance(statement, ast.Import | ast.ImportFrom) for statement in rest)
 
@@ -143,8 +145,8 @@ def stale_files(manifest: Manifest, tree: Tree, wanted: Mapping[Path, object]) -
     found = []
     for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.pyi")]):
         if path not in wanted:
-            text = _now(path) or ""
-            if is_stub(text) or BEGIN in text:
+            raw = path.read_bytes()  # which may be no text: only what was written here matters
+            if STUB.encode() in raw.partition(b"\n")[0] or BEGIN.encode() in raw:
                 found.append(path)
     return found
 
@@ -235,8 +237,5 @@ def _toml(value: str | bool) -> str:  # noqa: FBT001  # it is the value
     return f'"{escaped}"'
 
 
-def _now(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
+def _plain(text: str | None) -> str | None:
+    return None if text is None else text.replace("\r\n", "\n")

@@ -68,9 +68,11 @@ class StatementWriter:
 
     def write_plain(self, statement: Statement, node: ast.Import, plain: list[str]) -> list[str]:
         """Edit an `import`; return the statements that are still to be added after it."""
-        present = {alias.name for number, alias in enumerate(node.names) if number not in statement.texts}
-        present.update(text for text in statement.texts.values() if text)
-        modules = [text.removeprefix("import ") for text in plain if text.removeprefix("import ") not in present]
+        # What is imported under another name binds no package at the top.
+        present = {alias.name for at, alias in enumerate(node.names) if at not in statement.texts and not alias.asname}
+        present.update(text for text in statement.texts.values() if text and " as " not in text)
+        wanted = [text.removeprefix("import ") for text in plain]
+        modules = [new for new in wanted if not any(each == new or each.startswith(f"{new}.") for each in present)]
         for number, alias in enumerate(node.names):
             text = statement.texts.get(number)
             if text is None:

@@ -11,16 +11,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from perdure_compat.findings import BREAKS, INFO, WHEN_RUN, Finding, find_in_file
 from perdure_compat.index import Index
-from perdure_compat.source import Unreadable
+from perdure_compat.source import PYTHON, Unreadable
 
 SKIPPED = frozenset({
     ".git", ".hg", ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".svn", ".tox", ".venv", "__pycache__",
@@ -81,13 +84,16 @@ def files_of(wanted: str, *, search: Sequence[str] | None = None) -> list[Path]:
     except ValueError:
         distribution = None
     if distribution is not None:
-        return sorted(
-            Path(str(distribution.locate_file(file))) for file in distribution.files or () if file.suffix == ".py"
-        )
+        return _of_distribution(wanted, distribution)
     found = _ENTRY_POINT.fullmatch(wanted)
     if found is not None:
-        # The top-level package is looked for, never imported: importing it would run the plugin.
-        spec = PathFinder.find_spec(found["module"].partition(".")[0], search)
+        # The top-level package is looked for, never imported: importing it would run the plugin. One without a file of
+        # its own is many distributions' folder, of which the entry point's is meant.
+        first, *inner = found["module"].split(".")
+        spec = PathFinder.find_spec(first, search)
+        while inner and spec is not None and spec.origin is None:
+            first = f"{first}.{inner.pop(0)}"
+            spec = PathFinder.find_spec(first, list(spec.submodule_search_locations or []))
         if spec is not None and spec.submodule_search_locations:
             return files_below([Path(place) for place in spec.submodule_search_locations])
         if spec is not None and spec.origin:
@@ -95,17 +101,56 @@ def files_of(wanted: str, *, search: Sequence[str] | None = None) -> list[Path]:
     raise NotFound(f"{wanted} is no path, no installed distribution and no module here")
 
 
-def files_below(places: Iterable[Path], *, suffixes: tuple[str, ...] = (".py",)) -> list[Path]:
-    """Return the files in these places that have one of the suffixes, by name; a file that is named is always one."""
+def _of_distribution(name: str, distribution: metadata.Distribution) -> list[Path]:
+    try:
+        direct = json.loads(distribution.read_text("direct_url.json") or "{}")
+        editable = urlsplit(direct["url"]).path if direct["dir_info"]["editable"] else ""
+    except (ValueError, KeyError, TypeError):
+        editable = ""
+    if editable:
+        # Its list of files names only what leads to them.
+        return files_below([Path(url2pathname(editable))])
+    if distribution.files is None:
+        raise NotFound(f"{name} is installed without a list of its files: name its folder")
+    return sorted(Path(str(distribution.locate_file(file))) for file in distribution.files if file.suffix in PYTHON)
+
+
+def files_below(places: Iterable[Path], *, suffixes: tuple[str, ...] = PYTHON) -> list[Path]:
+    """Return the files in these places that have one of the suffixes, by name; a file that is named is always one.
+
+    A folder that cannot be listed is among them, so that whoever reads them tells of it. Folders behind links are not
+    entered, and of a file and a link to it there is the file.
+    """
     found: set[Path] = set()
+    links: set[Path] = set()
     for place in places:
         if place.is_file():
             found.add(place)
             continue
-        for folder, folders, files in os.walk(place):
-            folders[:] = [name for name in folders if name not in SKIPPED and not name.endswith(".egg-info")]
-            found.update(Path(folder, name) for name in files if name.endswith(suffixes))
+        for folder, folders, files in os.walk(place, onerror=lambda error: found.add(Path(error.filename))):
+            folders[:] = [name for name in folders if not _is_made(folder, name)]
+            for name in files:
+                path = os.path.join(folder, name)
+                if name.endswith(suffixes):
+                    kind = stat.S_IFMT(os.lstat(path).st_mode)
+                    if kind in {stat.S_IFREG, stat.S_IFLNK}:
+                        (found if kind == stat.S_IFREG else links).add(Path(path))
+    if links:
+        seen = {os.path.realpath(path) for path in found}
+        for link in sorted(links):
+            real = os.path.realpath(link)
+            if real not in seen and (os.path.isfile(real) or not os.path.exists(real)):
+                seen.add(real)
+                found.add(link)
     return sorted(found)
+
+
+def _is_made(folder: str, name: str) -> bool:
+    """Return whether a folder holds what is made, or somebody else's; a package of such a name is neither."""
+    if name in {"build", "dist"}:
+        return not os.path.exists(os.path.join(folder, name, "__init__.py"))
+    made = name in SKIPPED or name.endswith(".egg-info")
+    return made or os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
 
 
 def in_words(report: Report, version: str = "") -> str:

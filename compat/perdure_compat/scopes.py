@@ -42,11 +42,20 @@ class Scope:
         while scope is not None:
             if name in scope.outside:
                 return scope.outside[name].bindings.get(name, [])
-            # A class's names are not seen from the functions in it.
-            if name in scope.bindings and (scope is self or scope.kind != "class"):
+            # A class's names are not seen from the functions in it. In its body a name that it binds as well is the
+            # one from outside until then.
+            if name in scope.bindings and scope.kind == "class" and scope is self:
+                return [*scope.bindings[name], *(scope.parent.lookup_around(name) if scope.parent is not None else [])]
+            if name in scope.bindings and scope.kind != "class":
                 return scope.bindings[name]
             scope = scope.parent
         return []
+
+    def lookup_around(self, name: str) -> list[Binding]:
+        """Return what is bound to a name for code inside this scope: a class's own names are not."""
+        if self.kind == "class":
+            return self.parent.lookup_around(name) if self.parent is not None else []
+        return self.lookup(name)
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +69,8 @@ class Binding:
     statement: ast.Import | ast.ImportFrom | None = None
     alias: ast.alias | None = None
     context: Context = Context()
+    outside: bool = False
+    """Whether a `global` or `nonlocal` gives the name to another scope than the one where this stands."""
     references: list[Reference] = field(default_factory=list)
 
 
@@ -87,6 +98,12 @@ class Reference:
         source, at, nodes = self.place
         return tuple(at + source.end(node) for node in nodes)
 
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Where what ends there begins: an attribute's is before the bracket of a root in brackets."""
+        source, at, nodes = self.place
+        return tuple(at + source.start(node) for node in nodes)
+
 
 @dataclass(slots=True, eq=False)
 class AttributeCall:
@@ -105,3 +122,5 @@ class Text:
     looked_up: bool
     """Whether a function takes it that looks up names."""
     context: Context
+    by: str = ""
+    """The last name of that function."""

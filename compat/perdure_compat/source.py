@@ -7,13 +7,22 @@ not own: what the code means (reading). Standard library only.
 from __future__ import annotations
 
 import ast
+import codecs
+import contextlib
+import errno
 import io
+import os
 import re
+import tempfile
 import tokenize
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+PYTHON = (".py", ".pyi", ".pyw")
+"""What the names of Python's files end with."""
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What the parser raises for a file that is no Python, or nested too deeply for it."""
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 
 
@@ -24,6 +33,13 @@ class Unreadable:
     path: Path
     line: int
     text: str
+
+    @classmethod
+    def of(cls, path: Path, error: BaseException) -> Unreadable:
+        """Return what the parser's error says of a file."""
+        if isinstance(error, SyntaxError):
+            return cls(path, error.lineno or 0, error.msg or "not Python")
+        return cls(path, 0, str(error) if isinstance(error, ValueError) else "nested too deeply")
 
 
 class Source:
@@ -48,7 +64,7 @@ class Source:
                 self.tree = ast.Module(body=[ast.copy_location(ast.Expr(value), value)], type_ignores=[])
             else:
                 self.tree = ast.parse(text, filename=str(path))
-        self.lines = _LINE.findall(text)
+        self.lines = lines_of(text)
         self._starts = [0]
         for line in self.lines:
             self._starts.append(self._starts[-1] + len(line))
@@ -70,19 +86,13 @@ class Source:
         Raises:
             SyntaxError: they are not Python, or not in the encoding that they name.
         """
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
-        mark = encoding == "utf-8-sig"
-        try:
-            text = raw.decode(encoding)
-        except UnicodeDecodeError as error:
-            raise SyntaxError(f"not {encoding}: {error.reason} at byte {error.start}") from error
-        return cls(path, text, encoding="utf-8" if mark else encoding, mark=mark)
+        text, encoding, mark = decoded(raw)
+        return cls(path, text, encoding=encoding, mark=mark)
 
     @property
     def newline(self) -> str:
         """What ends most lines here."""
-        ends = [line[len(line.rstrip("\r\n")) :] for line in self.lines]
-        return max(("\n", "\r\n", "\r"), key=ends.count)
+        return newline_of(self.text)
 
     def offset(self, line: int, column: int) -> int:
         """Return where a place of the parser's is: a line from 1 and a column in UTF-8 bytes."""
@@ -117,7 +127,87 @@ class Source:
 
     def encoded(self, text: str) -> bytes:
         """Return another text as this file would hold it."""
-        return text.encode("utf-8-sig" if self.mark else self.encoding)
+        return encoded(text, self.encoding, mark=self.mark)
+
+
+def lines_of(text: str) -> list[str]:
+    """Return a text's lines with their ends, as Python counts them: a form feed ends none."""
+    return _LINE.findall(text)
+
+
+def newline_of(text: str) -> str:
+    """Return what ends most lines of a text."""
+    ends = [line[len(line.rstrip("\r\n")) :] for line in lines_of(text)]
+    return max(("\n", "\r\n", "\r"), key=ends.count)
+
+
+def decoded(raw: bytes) -> tuple[str, str, bool]:
+    """Return the text of a Python file, its encoding, and whether a byte order mark stands before it.
+
+    Raises:
+        SyntaxError: it is not in the encoding that it names, or the text would not give these bytes again.
+    """
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+    mark = encoding == "utf-8-sig"
+    try:
+        text = raw.decode(encoding)
+        same = encoded(text, encoding, mark=mark) == raw
+    except UnicodeDecodeError as error:
+        raise SyntaxError(f"not {encoding}: {error.reason} at byte {error.start}") from error
+    except (UnicodeError, LookupError) as error:
+        raise SyntaxError(f"not {encoding}: {error}") from error
+    if not same:
+        raise SyntaxError(f"{encoding} does not give the same bytes again, so nothing here can be changed safely")
+    return text, "utf-8" if mark else encoding, mark
+
+
+def encoded(text: str, encoding: str, *, mark: bool) -> bytes:
+    """Return a text's bytes."""
+    return text.encode("utf-8-sig" if mark else encoding)
+
+
+def text_of(path: Path) -> str | None:
+    """Return a file's text with its line ends as they are, or None where there is no file.
+
+    Raises:
+        SyntaxError: it is not in the encoding that it names, which is UTF-8 where it names none.
+        OSError: it cannot be read.
+    """
+    try:
+        return _text_and_form(path)[0]
+    except FileNotFoundError:
+        return None
+
+
+def encoded_like(path: Path, text: str) -> bytes:
+    """Return a text as the file that is there would hold it: in its encoding, and with its line ends where it has none.
+
+    Raises:
+        SyntaxError: as for `text_of`.
+        OSError: as for `text_of`.
+        UnicodeEncodeError: the file's encoding cannot write the text.
+    """
+    try:
+        before, encoding, mark = _text_and_form(path)
+    except FileNotFoundError:
+        return text.encode()
+    if "\r" not in text:
+        text = text.replace("\n", newline_of(before))
+    return encoded(text, encoding, mark=mark)
+
+
+def _text_and_form(path: Path) -> tuple[str, str, bool]:
+    raw = path.read_bytes()
+    try:
+        if path.suffix in PYTHON:
+            return decoded(raw)
+        mark = raw.startswith(codecs.BOM_UTF8)
+        return raw.decode("utf-8-sig"), "utf-8", mark
+    except UnicodeDecodeError as error:
+        raise SyntaxError(f"not UTF-8: {error.reason} at byte {error.start}", (str(path), 0, 0, "")) from error
+    except SyntaxError as error:
+        error.filename = str(path)
+        raise
 
 
 def module_name(path: Path) -> tuple[str, bool]:
@@ -132,9 +222,34 @@ def module_name(path: Path) -> tuple[str, bool]:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file whole, with its permissions: a crash leaves the old one."""
-    temporary = path.with_name(f".{path.name}.perdure-compat")
-    temporary.write_bytes(content)
-    if path.exists():
-        temporary.chmod(path.stat().st_mode & 0o7777)
-    temporary.replace(path)
+    """Replace a file whole, with its owner and permissions: a crash or a full disk leaves the old one.
+
+    What a link leads to is replaced, and not the link.
+
+    Raises:
+        OSError: it cannot be written; the file is as it was.
+    """
+    path = Path(os.path.realpath(path))
+    before = path.stat() if path.exists() else None
+    if before is not None and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, "it may not be written", str(path))
+    # A name of its own: two of these may be at work at once.
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".perdure-compat", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if before is None:
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o666 & ~umask)
+        else:
+            with contextlib.suppress(OSError, AttributeError):  # another user's file, and no right to give it back
+                os.chown(temporary, before.st_uid, before.st_gid)
+            temporary.chmod(before.st_mode & 0o7777)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

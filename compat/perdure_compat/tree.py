@@ -12,7 +12,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from perdure_compat.manifest import Manifest
-from perdure_compat.source import Source
+from perdure_compat.source import Source, newline_of, text_of
 
 BEGIN = "# perdure-compat: begin (written by `perdure-compat render` from the manifest; edits are lost)"
 END = "# perdure-compat: end"
@@ -38,7 +38,7 @@ class Tree:
     def future_file_of(self, module: str, *, package: bool) -> Path:
         """Return the file that a module has, or would have as a package or as a module."""
         path = self.file_of(module)
-        if path is not None and not (package and path.name != "__init__.py" and is_stub(path.read_text("utf-8"))):
+        if path is not None and not (package and path.name != "__init__.py" and is_stub(text_of(path) or "")):
             return path
         place = self.root.joinpath(*module.split("."))
         return place / "__init__.py" if package else place.with_suffix(".py")
@@ -84,7 +84,7 @@ def without_region(text: str) -> str:
     end = text.find(END)
     if begin < 0 or end < begin:
         return text
-    return text[:begin].rstrip() + "\n" + text[end + len(END) :].lstrip("\r\n")
+    return text[:begin].rstrip() + newline_of(text) + text[end + len(END) :].lstrip("\r\n")
 
 
 def version_of(manifest: Manifest) -> str | None:

@@ -6,7 +6,8 @@ import pytest
 
 from perdure_compat.index import Index
 from perdure_compat.manifest import parse_manifest
-from perdure_compat.migrate import Migration, migrate
+from perdure_compat.migrate import migrate
+from perdure_compat.outcome import Migration
 from perdure_compat.reading import Reading
 from perdure_compat.source import Source
 from tests.compat.shop import PLUGIN, command, make_shop, python
@@ -167,6 +168,33 @@ CASES = {
         "from new import X\nfrom new.tools import register\n",
         "from new import X\nfrom new.tools import register\n",
     ),
+    "brackets": ("import old\n(old).X((old.Z))\n", "import new\nnew.X((new.Z))\n"),
+    "comment-in-a-chain": ("import old\ny = (old  # why\n    .X)\n", "import new\ny = (new.X  # why\n    )\n"),
+    "f-strings": (
+        "import old\nx = ('old.X' f'é{old.X}{old.X!r:>{old.Z}}' f'''\n{old.X} old.X\n''')\n",
+        "import new\nx = ('old.X' f'é{new.X}{new.X!r:>{new.Z}}' f'''\n{new.X} old.X\n''')\n",
+    ),
+    "bound-in-a-class-as-well": (
+        "from old import reg\nclass A:\n    reg = reg\n",
+        "from new.tools import register as reg\nclass A:\n    reg = reg\n",
+    ),
+    "imported-in-either-branch": (
+        "if V:\n    import old\nelse:\n    import old\nold.X(old.keep)\n",
+        "if V:\n    import old\n    import new\nelse:\n    import old\n    import new\nnew.X(old.keep)\n",
+    ),
+    "known-under-another-name-in-the-same-statement": (
+        "import new.tools as nt, old\nold.reg(old.keep)\nold.reg(old.X)\n",
+        "import new.tools as nt, old\nimport new\nnt.register(old.keep)\nnt.register(new.X)\n",
+    ),
+    "deep-in-a-module": (
+        "import old.sub.deep.er\nold.sub.deep.er.x\n",
+        "import new.deep.sub.deep.er\nnew.deep.sub.deep.er.x\n",
+    ),
+    "values-of-a-literal": (
+        "import old\nimport typing as t\ndef f(a: t.Literal['old.X'], b: t.Annotated['old.X', 'old.Z']): ...\n",
+        "import new\nimport typing as t\ndef f(a: t.Literal['old.X'], b: t.Annotated['new.X', 'old.Z']): ...\n",
+    ),
+    "patch-dict": ("mock.patch.dict('old.Z', a=1)\n", "mock.patch.dict('new.Z', a=1)\n"),
     "class-body": ("class A:\n    from old import X\n    y = X\n", "class A:\n    from new import X\n    y = X\n"),
 }
 
@@ -191,6 +219,11 @@ LEFT = {
     "new-root-shadowed": "import old\ndef f(new):\n    return old.X(new)\n",
     "attribute-of-a-class": "from old import Inner\n",
     "mention": "print('old.X')\n",
+    "global": "def f():\n    global old\n    import old\ndef g():\n    return old.X\n",
+    "global-module": "def f():\n    global old\n    import old.sub\ndef g():\n    return old.sub.x\n",
+    "class-of-its-own-name": "import old\nclass A:\n    old = old.X\n",
+    "package-by-call": "__import__('old.sub').sub.x\n",
+    "comment-in-brackets": "import old\ny = (old  # why\n).X\n",
     "odd-text": "mocker.patch('old' '.X')\n",
 }
 REASONS = {
@@ -204,6 +237,16 @@ REASONS = {
     "new-root-shadowed": ["p.py:3: left old.X: new means something else here, so new cannot be named"],
     "attribute-of-a-class": ["p.py:1: left old.Inner: new:Outer.Inner is an attribute, which no import takes"],
     "mention": ["p.py:1: left old.X: it is a text, and nothing here tells what for"],
+    "global": ["p.py:5: left old.X: a `global` or `nonlocal` gives the import to another scope"],
+    "global-module": [
+        "p.py:3: left old.sub: a `global` or `nonlocal` gives the import to another scope",
+        "p.py:5: left old.sub.x: its import stays",
+    ],
+    "class-of-its-own-name": ["p.py:3: left old.X: old has more than one meaning here"],
+    "package-by-call": [
+        "p.py:1: left old.sub: the call gives the package at the top, and what is done with that is not changed here"
+    ],
+    "comment-in-brackets": ["p.py:2: left old.X: it is written in a way that is not changed here"],
     "odd-text": ["p.py:1: left old.X: the text is written in a way that is not changed here"],
 }
 

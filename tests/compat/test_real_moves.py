@@ -17,7 +17,8 @@ import pytest
 
 from perdure_compat.index import Index
 from perdure_compat.manifest import load_manifest
-from perdure_compat.migrate import Migration, migrate_files
+from perdure_compat.migrate import migrate_files
+from perdure_compat.outcome import Migration
 from perdure_compat.scan import files_below, scan
 
 MOVES = Path(__file__).parent / "moves"
