@@ -36,8 +36,9 @@ _HARMLESS = [
     "seq",
     "mktemp",
 ]
+# One write for one call: several may run at once.
 _STUB = """#!{bash}
-{{ printf '%s\\0' "$PWD" "$@"; printf '\\1\\0'; }} >>"$RM_LOG"
+printf '%s\\0' "$PWD" "$@" $'\\1' >>"$RM_LOG"
 """
 
 
