@@ -436,7 +436,9 @@ class _Builder:
             operator = "names"
         elif (change := node.node("Exp")) is not None:
             operator = change.text("Op")
-            arguments = [self._inner(change.node("Word"), quoted=quoted)]
+            # The quotes around the whole do not reach into a pattern.
+            inside = quoted and operator.lstrip(":") in {"-", "=", "?", "+"}
+            arguments = [self._inner(change.node("Word"), quoted=inside)]
         elif (replace := node.node("Repl")) is not None:
             operator = "//" if replace.flag("All") else "/"
             arguments = [self._inner(replace.node(key), quoted=False) for key in ("Orig", "With")]
