@@ -185,7 +185,7 @@ def guard_safe() -> str:
     for name, entry in sorted(safe["with"].items()):
         said = [f"{key} {', '.join(f'`{item}`' for item in entry[key])}" for key in ("words", "needs") if key in entry]
         said += [f"at most {entry['operands']} operands"] if "operands" in entry else []
-        said += [f"the first operand is like `{entry['only']}`"] if "only" in entry else []
+        said += ["programs in its language that read and print alone"] if "language" in entry else []
         unless = ", ".join(f"`{item}`" for item in entry.get("unless", ()))
         rows.append([f"`{name}`", "; ".join(said).replace("|", "\\|"), unless.replace("|", "\\|")])
     listed = ", ".join(f"`{name}`" for name in safe["programs"])

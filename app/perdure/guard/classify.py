@@ -20,6 +20,7 @@ from importlib import resources
 
 from perdure.domain.effect import Act, Effect, Hole, Spelling, Text, Word
 from perdure.domain.verdict import Reason, Risk, Ruling
+from perdure.guard.little_languages import only_prints
 from perdure.guard.paths import show_word
 from perdure.guard.patterns import split, without_dots
 
@@ -42,7 +43,7 @@ class _Safe:
     unless: tuple[str, ...] = ()
     words: tuple[tuple[str, ...], ...] = ()
     operands: int | None = None
-    only: re.Pattern[str] | None = None
+    language: str = ""
     needs: tuple[str, ...] = ()
 
 
@@ -210,9 +211,8 @@ def _is_safe(rule: _Safe, arguments: Sequence[Word]) -> bool:
         return False
     if rule.needs and not any(word in rule.needs for word in known):
         return False
-    if rule.only is not None and operands:
-        # The program of a little language stands first; files follow.
-        return operands[0] is not None and rule.only.fullmatch(operands[0]) is not None
+    if rule.language:
+        return only_prints(rule.language, [word.spellings for word in arguments])
     return True
 
 
@@ -226,7 +226,11 @@ def _may_be(spelling: Spelling, pattern: str) -> bool:
             head += piece.text
         fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
         return head.startswith(fixed) or fixed.startswith(head)
-    return fnmatchcase("".join(getattr(piece, "text", "") for piece in spelling), pattern)
+    written = "".join(getattr(piece, "text", "") for piece in spelling)
+    # A long option may be given by its beginning.
+    name = written.partition("=")[0]
+    short = len(name) > 2 and name.startswith("--") and pattern.startswith(name)
+    return short or fnmatchcase(written, pattern)
 
 
 def _begins(known: Sequence[str | None], words: tuple[str, ...]) -> bool:
@@ -263,12 +267,12 @@ def _table(homes: tuple[str, ...]) -> _Table:
     table.safe = {name: _Safe() for name in _texts(safe["programs"])}
     for name, entry in _mapping(safe["with"]).items():
         values = _mapping(entry)
-        only, operands = values.get("only"), values.get("operands")
+        operands = values.get("operands")
         table.safe[name] = _Safe(
             unless=_texts(values.get("unless", [])),
             words=tuple(tuple(words.split()) for words in _texts(values.get("words", []))),
             operands=operands if isinstance(operands, int) else None,
-            only=re.compile(only, re.DOTALL) if isinstance(only, str) else None,
+            language=str(values.get("language", "")),
             needs=_texts(values.get("needs", [])),
         )
     table.steering = _texts(_mapping(raw["steering"])["variables"])

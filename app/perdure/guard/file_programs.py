@@ -1,6 +1,7 @@
 """Programs that work on files and whose arguments are a language of their own.
 
-Owns: `dd`, `tar`, `rsync`, `sed`. Does not own: `find` (find_program), programs that the table describes (verbs.toml).
+Owns: `dd`, `tar`, `rsync`, and the command lines of `sed` and `awk`. Does not own: the programs of these two
+(little_languages), `find` (find_program), programs that the table describes (verbs.toml).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from perdure.domain.effect import Act, Certainty, Text
-from perdure.guard import find_program, values, verbs
+from perdure.guard import find_program, little_languages, values, verbs
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
@@ -167,17 +168,29 @@ def _remote(path: Value) -> bool:
     return isinstance(first, Text) and ":" in first.text.split("/", 1)[0]
 
 
-def _sed(machine: Machine, name: str, words: list[Value], state: State) -> None:
-    arguments = verbs.split(
-        words,
-        frozenset(["-e", "--expression", "-f", "--file", "-l", "--line-length", "-i=", "--in-place=", "-E=", "-I"]),
-    )
-    scripted = arguments.has(frozenset({"-e", "--expression", "-f", "--file"}))
-    files = arguments.operands if scripted else arguments.operands[1:]
-    if any(option in {"-i", "-I"} or option.startswith("--in-place") for option, _ in arguments.options):
+def _scripted(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    """`sed` and `awk`: what their programs write and run, and files that they change in place."""
+    codes, files, arguments = little_languages.programs(name, words)
+    for code in codes or ():
+        text = values.known(code)
+        if text is None:
+            continue  # what is not known is data, as a rule: a column, a name
+        machine.step(len(text) // 64 + 1)
+        deeds = little_languages.deeds(name, text)
+        for path in deeds.written:
+            machine.emit(Act.OVERWRITE, values.text(path), state, by=name, through_link=True)
+        for command in deeds.run:
+            child = state.copy()
+            child.stdin = values.unknown(f"what {name} prints")
+            machine.own_shell(values.text(command), child, name)
+    in_place = name.endswith("sed") and arguments.has(frozenset({"-i", "-I", "--in-place"}))
+    if in_place or _INPLACE in arguments.values(frozenset({"-i", "--include"})):
         for operand in files:
-            machine.emit(Act.OVERWRITE, operand, state, by="sed -i")
-    state.output = values.joined(state.output, values.unknown("sed"))
+            machine.emit(Act.OVERWRITE, operand, state, by=f"{name} -i")
+    state.output = values.joined(state.output, values.unknown(name))
+
+
+_INPLACE = values.text("inplace")
 
 
 PROGRAMS: dict[str, Callable[[Machine, str, list[Value], State], None]] = {
@@ -185,7 +198,7 @@ PROGRAMS: dict[str, Callable[[Machine, str, list[Value], State], None]] = {
     "find": find_program.run,
     "gfind": find_program.run,
     "rsync": _rsync,
-    "sed": _sed,
+    **dict.fromkeys(little_languages.NAMES, _scripted),
     "tar": _tar,
     "bsdtar": _tar,
     "gtar": _tar,

@@ -1,7 +1,7 @@
 """Interpreters of other languages: where their command lines have code, and who reads it.
 
-Owns: `python` with its ``-c``, ``-m`` and input, `node`, `perl`, `ruby`, `php`, `awk`. Does not own: the code itself
-(python_code, literal_calls).
+Owns: `python` with its ``-c``, ``-m`` and input, `node`, `perl`, `ruby`, `php` and the like. Does not own: the code
+itself (python_code, literal_calls).
 """
 
 from __future__ import annotations
@@ -80,16 +80,3 @@ def other(machine: Machine, name: str, words: list[Value], state: State) -> None
     if short in {"perl", "ruby"} and any(option == "-i" for option, _ in arguments.options):
         for operand in arguments.operands:
             machine.emit(Act.CHANGE, operand, state, by=f"{short} -i")
-
-
-def awk(machine: Machine, _name: str, words: list[Value], state: State) -> None:
-    """`awk`, whose program may run others."""
-    arguments = verbs.split(
-        words, frozenset(["-F", "-v", "-f", "-e", "--source", "--file", "--assign", "--field-separator"]), ordered=True
-    )
-    codes = arguments.values(frozenset({"-e", "--source"}))
-    if not codes and not arguments.has(frozenset({"-f", "--file"})):
-        codes = arguments.operands[:1]
-    for code in codes:
-        if values.known(code) is not None:  # what is not known is data, as a rule: a column, a name
-            literal_calls.read(machine, "awk", code, state)

@@ -29,7 +29,6 @@ _DELETING: dict[str, tuple[str, str]] = {
     "php": (r"\b(?:unlink|rmdir)\b", r"\bno such function\b"),
 }
 _DELETING["deno"] = (r"\bDeno\.(?:remove|removeSync|truncate|truncateSync)\b", r"\bDeno\.remove(?:Sync)?\b")
-_DELETING["awk"] = (r"\bno such function\b", r"\bno such function\b")
 _DELETING["bun"] = _DELETING["node"]
 _PARENTHESES = frozenset({"node", "deno", "bun", "php"})
 """Languages in which a call has parentheses."""
@@ -45,7 +44,6 @@ _RUNNING = {
     "perl": r"\b(?:system|exec)\b",
     "ruby": r"\b(?:system|exec|spawn)\b",
     "php": r"\b(?:system|exec|shell_exec|passthru)\b",
-    "awk": r"\bsystem\b|\|",
 }
 
 

@@ -17,6 +17,7 @@ from perdure.guard import (
     found,
     git_program,
     languages,
+    little_languages,
     printing_programs,
     shells,
     values,
@@ -227,7 +228,9 @@ def _at(machine: Machine, name: str, words: list[Value], state: State) -> None:
 
 
 _SHELLS = ("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash")
-_PRINTING = frozenset({*printing_programs.PROGRAMS, *_SHELLS, "find", "gfind", "sed", "env", "xargs", "at", "batch"})
+_PRINTING = frozenset(
+    {*printing_programs.PROGRAMS, *_SHELLS, *little_languages.NAMES, "find", "gfind", "env", "xargs", "at", "batch"}
+)
 """Programs whose output is modelled where they are."""
 _SILENT = frozenset(
     ["rm", "rmdir", "unlink", "shred", "mv", "cp", "ln", "install", "truncate", "chmod", "chown", "chgrp", "patch"]
@@ -239,7 +242,6 @@ _SPECIAL: dict[str, Program] = {
     **environment_programs.PROGRAMS,
     **dict.fromkeys(_SHELLS, shells.run),
     **dict.fromkeys(("docker", "podman", "nerdctl"), containers.run),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), languages.awk),
     **dict.fromkeys(("node", "perl", "ruby", "php", "deno", "bun"), languages.other),
     **dict.fromkeys(("at", "batch"), _at),
     "env": shells.env,

@@ -104,7 +104,7 @@ class Arguments:
 
 def _meant(given: str, names: frozenset[str]) -> bool:
     return given in names or (
-        len(given) > 3 and given.startswith("--") and any(name.startswith(given) for name in names)
+        len(given) > 2 and given.startswith("--") and any(name.startswith(given) for name in names)
     )
 
 
@@ -157,7 +157,7 @@ def _long(text: str, word: Value, rest: list[Value], valued: frozenset[str], res
     name, equals, _ = text.partition("=")
     if equals:
         result.options.append((name, _without(word, len(name) + 1)))
-    elif _meant(name, valued) and rest:
+    elif rest and _meant(name, frozenset(option for option in valued if option[-1] != "=")):
         result.options.append((name, rest.pop(0)))
     else:
         result.options.append((name, None))
