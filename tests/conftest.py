@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "platforms(*names): runs only on linux, darwin or windows, as named")
     config.addinivalue_line("markers", "slow: takes long; runs with --slow only")
     config.addinivalue_line("markers", "unprivileged: a part of the test runs as a user without privileges")
+    config.addinivalue_line("markers", "persistence: fails, and has to, on a store that keeps nothing")
 
     config.stash[NETWORK] = {name: os.environ[name] for name in KEPT_FOR_NETWORK if os.environ.get(name)}
     places = Places.of(os.environ)

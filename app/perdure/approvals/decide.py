@@ -16,10 +16,11 @@ from typing import NoReturn
 
 from perdure.approvals.assessors import Assessment, Opinion
 from perdure.approvals.commands import Judged
-from perdure.approvals.grants import Grant, find_grant, scopes_for
+from perdure.approvals.grants import find_grant, scopes_for
 from perdure.approvals.policy import Mode, Policy, Unattended
 from perdure.approvals.rules import Match, Rule
 from perdure.domain.decision import Decision, Said, Stage, Step
+from perdure.domain.grant import Grant
 from perdure.domain.operation import Authority, Operation
 from perdure.domain.outcome import Scope
 from perdure.domain.verdict import Reason, Risk, Ruling

@@ -1,6 +1,6 @@
 """Grants: standing answers of a person, and what each of them covers.
 
-Owns: the value, its scope, and matching. Does not own: where they are kept (a `GrantStore`), or the operator's list in
+Owns: matching. Does not own: the value (domain.grant), where they are kept (store), or the operator's list in
 app.yaml (allowlist), whose lines count as grants of their own. Keeps: approvals-grants-scoped,
 approvals-destructive-never-always, approvals-textual-grants, approvals-once-never-stored.
 """
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from perdure.approvals.commands import Judged
 from perdure.approvals.rules import Rule
+from perdure.domain.grant import Grant
 from perdure.domain.operation import Authority, Operation
 from perdure.domain.outcome import Scope
 
@@ -30,44 +30,6 @@ DESTRUCTIVE = frozenset(
     }
 )
 """Classes that a person says yes to each time, or for a session: no `always` covers them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
-    """One standing answer. What is None, does not restrict it; a rule key or a template, exactly one of the two."""
-
-    id: str
-    profile: str
-    rule_key: str | None = None
-    """The code of a reason of classification that it covers, such as ``delete``."""
-    argv_template: str | None = None
-    """A glob for the words of one plain command."""
-    cwd_prefix: str | None = None
-    path_prefix: str | None = None
-    """Everything that is changed has to lie there."""
-    principal: str
-    session: str | None = None
-    """The session that it lasts for; None where it is for always."""
-    created: dt.datetime
-    expires: dt.datetime | None = None
-    uses_left: int | None = None
-    revoked: dt.datetime | None = None
-    granted_by: str = ""
-
-    def __post_init__(self) -> None:
-        if (self.rule_key is None) == (self.argv_template is None):
-            raise ValueError("a grant has a rule key or a template of a command, one of the two")
-
-    @property
-    def always(self) -> bool:
-        """Whether it outlives its session."""
-        return self.session is None
-
-    def shown(self) -> str:
-        """Return what it covers, for people."""
-        what = f"`{self.argv_template}`" if self.argv_template is not None else f"{self.rule_key}"
-        where = [f"in {place}" for place in (self.cwd_prefix, self.path_prefix) if place is not None]
-        return " ".join([what, *where])
 
 
 class GrantStore(Protocol):

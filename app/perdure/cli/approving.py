@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from perdure.app_file import AppFile, AppFileUnfit
 from perdure.approvals.commands import judged
 from perdure.approvals.decide import Circumstances, decide
-from perdure.approvals.grants import Grant
 from perdure.approvals.policy import Policy, parse_policy, unreadable
 from perdure.cli.session import Session
 from perdure.domain.decision import Decision
+from perdure.domain.grant import Grant
 from perdure.domain.operation import Authority, Operation, Principal, Surface
 from perdure.guard.service import View
 

@@ -201,6 +201,101 @@ class CommandNeedsApproval(PerdureError):
     default_retry = "after-change"
 
 
+class CommandDeclined(PerdureError):
+    """A person said no."""
+
+    code = "command-declined"
+    exit_code = EXIT_REFUSED
+    meaning = "A person was asked and declined; nothing was started."
+    default_retry = "never"
+
+
+class ApprovalExpired(PerdureError):
+    """Nobody answered in time."""
+
+    code = "approval-expired"
+    exit_code = EXIT_REFUSED
+    meaning = "Nobody answered in time; silence is not consent, and nothing was started."
+    default_retry = "later"
+
+
+class ApprovalCancelled(PerdureError):
+    """The question was withdrawn before anybody answered it."""
+
+    code = "approval-cancelled"
+    exit_code = EXIT_REFUSED
+    meaning = "The question was withdrawn, for the cause that it names; nobody said no, and nothing was started."
+    default_retry = "later"
+
+
+class CommandBlocked(PerdureError):
+    """A command was approved, and is not any more what was approved."""
+
+    code = "command-blocked"
+    exit_code = EXIT_REFUSED
+    meaning = "A command was approved, but it or its policy changed before it was started; nothing was started."
+    default_retry = "later"
+
+
+class StoreUnavailable(PerdureError):
+    """Approvals cannot be kept."""
+
+    code = "approval-store-unavailable"
+    exit_code = EXIT_REFUSED
+    meaning = "The file of the approvals cannot be opened, read or written; what needs an approval is refused."
+    default_retry: ClassVar[Retry] = "later"
+
+
+class StoreBusy(StoreUnavailable):
+    """Another process keeps the approvals to itself."""
+
+    code = "approval-store-busy"
+    meaning = "Another process holds the file of the approvals; what needs an approval is refused."
+
+
+class StoreDamaged(StoreUnavailable):
+    """The approvals cannot be trusted."""
+
+    code = "approval-store-damaged"
+    meaning = "The file of the approvals, or a proposal in it, is not what was written; nothing of it is used."
+    default_retry = "after-change"
+
+
+class StoreNewer(StoreUnavailable):
+    """A later version has written the approvals."""
+
+    code = "approval-store-newer"
+    meaning = "The file of the approvals is of a schema that only a later version of Perdure knows; it is left alone."
+    default_retry = "after-change"
+
+
+class ProposalUnknown(PerdureError):
+    """There is no such proposal."""
+
+    code = "proposal-unknown"
+    exit_code = EXIT_USAGE
+    meaning = "There is no proposal with that id in this profile; nothing was changed."
+    default_retry = "after-change"
+
+
+class ProposalSettled(PerdureError):
+    """Somebody or something was faster."""
+
+    code = "proposal-settled"
+    exit_code = EXIT_FAILED
+    meaning = "The proposal is answered, expired or cancelled already; this answer resolves nothing."
+    default_retry = "never"
+
+
+class AnswerNotAllowed(PerdureError):
+    """Whoever answers may not."""
+
+    code = "answer-not-allowed"
+    exit_code = EXIT_REFUSED
+    meaning = "This session, this person or this process may not answer that proposal; nothing was changed."
+    default_retry = "never"
+
+
 class CommandNotFound(PerdureError):
     """There is no such program."""
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from perdure.approvals.commands import Judged, judged
 from perdure.approvals.decide import Circumstances, decide
-from perdure.approvals.grants import Grant
 from perdure.approvals.policy import Policy, parse_policy
 from perdure.domain.decision import Decision, Said, Stage
+from perdure.domain.grant import Grant
 from perdure.domain.operation import Authority, Operation, OperationKind, Principal, Surface
 from perdure.guard.judge import judge
 from perdure.guard.reading import read
