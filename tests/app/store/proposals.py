@@ -24,7 +24,7 @@ SECOND = dt.timedelta(seconds=1)
 
 def operation(command: str = "rm -r build", **changes: object) -> Operation:
     """Return an operation that runs a text."""
-    made = Operation(kind=OperationKind.COMMAND, script=command, cwd="/work")
+    made = Operation(kind=OperationKind.COMMAND, script=command, cwd="/project")
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
 
 

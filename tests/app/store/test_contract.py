@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -42,12 +43,13 @@ def test_a_proposal_is_kept_as_it_was_made(store: SqliteStore) -> None:
 def test_an_unknown_id_is_an_error_and_changes_nothing(store: SqliteStore) -> None:
     made = proposal()
     store.submit(made, "w")
-    for call in (
+    calls: tuple[Callable[[], object], ...] = (
         lambda: store.get("unknown"),
         lambda: store.answer("unknown", YES, OPERATOR, LATER),
         lambda: store.answer("", YES, OPERATOR, LATER),
         lambda: store.leave("unknown", "w", Cause.TURN_ENDED, LATER),
-    ):
+    )
+    for call in calls:
         with pytest.raises(ProposalUnknown):
             call()
     assert store.get(made.id).life.status is Status.PENDING
@@ -99,7 +101,11 @@ def test_an_approval_is_claimed_once_and_only_by_who_waited(store: SqliteStore) 
 def test_nothing_that_was_not_approved_is_ever_said_to_run(store: SqliteStore) -> None:
     made = proposal()
     store.submit(made, "w")
-    for end in (lambda: store.executed(made.id, 1, LATER), lambda: store.not_started(made.id, "x", LATER)):
+    ends: tuple[Callable[[], None], ...] = (
+        lambda: store.executed(made.id, 1, LATER),
+        lambda: store.not_started(made.id, "x", LATER),
+    )
+    for end in ends:
         end()
         assert store.get(made.id).life.execution is Execution.NOT_STARTED
     store.answer(made.id, NO, OPERATOR, LATER)
@@ -307,7 +313,12 @@ def test_entries_are_told_by_status_and_in_order(store: SqliteStore) -> None:
 @pytest.mark.proves("store-owners-told")
 def test_a_waiter_is_known_by_more_than_its_number(store: SqliteStore) -> None:
     asked: list[Process] = []
-    store._alive = lambda process: asked.append(process) is None
+
+    def alive(process: Process) -> bool:
+        asked.append(process)
+        return True
+
+    store._alive = alive
     made = proposal(expires=NOW + dt.timedelta(hours=1))
     store.submit(made, "w")
     store.answer(made.id, YES, OPERATOR, LATER)

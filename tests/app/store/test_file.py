@@ -255,7 +255,7 @@ def test_a_disk_that_is_full_at_any_write_leaves_every_row_whole(tmp_path: Path)
 def test_a_file_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
     store_in(tmp_path).close()
     (tmp_path / "approvals.db").chmod(0o400)
-    with pytest.raises(StoreUnavailable, match="approvals.db"):
+    with pytest.raises(StoreUnavailable, match=r"approvals\.db"):
         store_in(tmp_path)
 
 

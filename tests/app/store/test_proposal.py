@@ -70,7 +70,7 @@ def test_two_operations_are_the_same_only_in_every_respect() -> None:
     variants = [
         operation(),
         operation("rm -r  build"),
-        operation(cwd="/work/x"),
+        operation(cwd="/project/x"),
         operation(shell="sh"),
         operation(backend="docker"),
         operation(environment=("A",)),
