@@ -25,7 +25,6 @@ from perdure_compat import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FrameType
 
     from perdure_compat import _Facade
@@ -111,7 +110,7 @@ def read(state: _Facade, name: str, entry: tuple[str, ...], frame: FrameType) ->
     elif how in {USE, IMPORT}:
         _tell(state, name, entry, frame)
     elif how == PROBE:
-        _note(state, name, entry, _user_frame(frame)).probes += 1
+        _note(state, name, entry, _User(_user_frame(frame))).probes += 1
     _settled[place] = how
     return value
 
@@ -300,8 +299,9 @@ def _user_frame(frame: FrameType) -> FrameType:
     """Return the frame whose line used the name: many uses come through the standard library or a test tool."""
     found: FrameType | None = frame
     while found is not None:
-        evaluated = found.f_code.co_filename == _SOURCELESS and found.f_back and _top(found.f_back) in _CARRIERS
-        if not evaluated and _top(found) not in _CARRIERS and not _is_importlib(found):
+        file = found.f_code.co_filename
+        evaluated = file == _SOURCELESS and found.f_back and _top(found.f_back) in _CARRIERS
+        if not evaluated and _top(found) not in _CARRIERS and not file.startswith("<frozen importlib"):
             return found
         found = found.f_back
     return frame
@@ -310,33 +310,42 @@ def _user_frame(frame: FrameType) -> FrameType:
 # Telling ------------------------------------------------------------------------------------------------------------
 
 
-def _note(state: _Facade, name: str, entry: tuple[str, ...], user: FrameType) -> Use:
+class _User:
+    """The line that a use is shown at: asking a frame for its line counts through the code, so it is asked once."""
+
+    __slots__ = ("file", "frame", "line", "module")
+
+    def __init__(self, frame: FrameType) -> None:
+        self.frame = frame
+        self.file = frame.f_code.co_filename
+        self.line = frame.f_lineno
+        self.module = str(frame.f_globals.get("__name__", "?"))
+
+
+def _note(state: _Facade, name: str, entry: tuple[str, ...], user: _User) -> Use:
     old = f"{state.module_name}.{name}"
-    key = (old, user.f_code.co_filename, user.f_lineno)
+    key = (old, user.file, user.line)
     with _lock:
         use = _record.get(key)
         if use is None:
-            module = str(user.f_globals.get("__name__", "?"))
-            use = _record[key] = Use(old, _new_name(entry, name), module, key[1], key[2])
+            use = _record[key] = Use(old, _new_name(entry, name), user.module, user.file, user.line)
     return use
 
 
 def _tell(state: _Facade, name: str, entry: tuple[str, ...], frame: FrameType) -> None:
-    user = _user_frame(frame)
-    _note(state, name, entry, user).uses += 1
-    if entry[0] == "import":
+    user = _User(_user_frame(frame))
+    use = _note(state, name, entry, user)
+    use.uses += 1
+    old = use.old
+    if entry[0] == "import" or old in _warned:
         return
-    old, package = f"{state.module_name}.{name}", state.module_name.partition(".")[0]
-    if old in _warned:
-        return
+    package = state.module_name.partition(".")[0]
     note = f" ({entry[4]})" if len(entry) > 4 and entry[4] else ""
-    place = "has no new place" if entry[0] == "restored" else f"is now {_new_name(entry, name)}"
+    place = "has no new place" if entry[0] == "restored" else f"is now {use.new}"
     _warn(
         [old],
-        lambda module: (
-            f"{old} {place}, since {package} {entry[2]}{note}; "
-            f"the old name goes away in {package} {entry[3]} (used by {module})"
-        ),
+        f"{old} {place}, since {package} {entry[2]}{note}; "
+        f"the old name goes away in {package} {entry[3]} (used by {user.module})",
         user,
     )
 
@@ -346,7 +355,7 @@ def _warn_of_star(state: _Facade, frame: FrameType) -> None:
     listed = state.namespace.get("__all__")
     names = [name for name in (listed if listed is not None else state.starred()) if name not in state.namespace]
     entries = {name: entry for name in names if (entry := state.entry(name)) is not None}
-    user = _user_frame(frame)
+    user = _User(_user_frame(frame))
     for name, entry in entries.items():
         _note(state, name, entry, user).uses += 1
     told = {name: entry for name, entry in entries.items() if entry[0] in {"moved", "restored"}}
@@ -360,12 +369,12 @@ def _warn_of_star(state: _Facade, frame: FrameType) -> None:
         )
         _warn(
             olds,
-            lambda module: f"from {state.module_name} import * takes names that moved: {places} (used by {module})",
+            f"from {state.module_name} import * takes names that moved: {places} (used by {user.module})",
             user,
         )
 
 
-def _warn(olds: list[str], text: Callable[[str], str], user: FrameType) -> None:
+def _warn(olds: list[str], message: str, user: _User) -> None:
     """Give one warning for these names, unless it was given.
 
     They are marked only after `warn` returned: where the user's filters make it an error, the next use is an error too.
@@ -376,16 +385,14 @@ def _warn(olds: list[str], text: Callable[[str], str], user: FrameType) -> None:
         if not wanted:
             return
         _warning_now.update(wanted)
-        module = str(user.f_globals.get("__name__", "?"))
-        message = text(module)
         try:
             warnings.warn_explicit(
                 message,
                 PerdureCompatWarning,
-                user.f_code.co_filename,
-                user.f_lineno,
-                module=module,
-                registry=user.f_globals.setdefault("__warningregistry__", {}),
+                user.file,
+                user.line,
+                module=user.module,
+                registry=user.frame.f_globals.setdefault("__warningregistry__", {}),
             )
             _warned.update(wanted)
         finally:
@@ -396,4 +403,4 @@ def _warn(olds: list[str], text: Callable[[str], str], user: FrameType) -> None:
         if logging is not None and hasattr(logging, "getLogger"):
             logger = logging.getLogger("perdure_compat")
             if logger.hasHandlers():
-                logger.warning("%s:%d: %s", user.f_code.co_filename, user.f_lineno, message)
+                logger.warning("%s:%d: %s", user.file, user.line, message)

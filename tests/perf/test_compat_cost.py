@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 import time
@@ -74,10 +75,13 @@ def test_a_facade_costs_its_import_and_a_first_use_microseconds(tmp_path: Path, 
     whole = min(facades for _, facades, _ in runs) * 1e3
     first = min(use for _, _, use in runs) * 1e6
     figure(f"a facade with {NAMES} names: {over:.0f} us over an empty module (target: 60 us)")
-    figure(f"{FACADES} facades: {whole:.1f} ms (target: 15 ms)")
+    times = statistics.median(facades / empty for empty, facades, _ in runs)
+    figure(f"{FACADES} facades: {whole:.1f} ms (target: 15 ms), {times:.2f} times as many empty modules (median)")
     figure(f"a first use over the target's import: {first:.1f} us (target: 10 us)")
     assert over <= SLACK * 60
     assert whole <= SLACK * 15
+    # What a machine is slow at by itself, it is slow at for empty modules too.
+    assert times <= 2
     assert first <= SLACK * 10
 
 
