@@ -1,14 +1,15 @@
 """Programs on real modules in a folder of their own, in fresh processes: `once per process` is the promise.
 
-Owns: the fixture `run` and the two modules most programs use. Does not own: which interpreters there are
-(test_interpreters runs these tests again under each by naming it in PERDURE_TEST_COMPAT_PYTHON).
+Owns: the fixture `run` and the two modules most programs use, and `tool` for what is fetched. Does not own: which
+interpreters there are (test_interpreters runs these tests again under each by naming it in
+PERDURE_TEST_COMPAT_PYTHON).
 """
 
 import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,7 @@ class Err(Exception):
 """
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Tool = Callable[..., None]
 
 
 @pytest.fixture
@@ -90,6 +92,16 @@ def run(tmp_path: Path) -> Run:
         )
 
     return run_program
+
+
+@pytest.fixture
+def tool(uv: Path, network_environment: Mapping[str, str]) -> Tool:
+    """Return a call of uv with the network as this machine reaches it."""
+
+    def call(*arguments: str) -> None:
+        subprocess.run([uv, *arguments], check=True, capture_output=True, env={**os.environ, **network_environment})
+
+    return call
 
 
 def succeeded(done: "subprocess.CompletedProcess[str]") -> str:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,20 +20,10 @@ from perdure_compat.manifest import load_manifest
 from perdure_compat.migrate import migrate_files
 from perdure_compat.outcome import Migration
 from perdure_compat.scan import files_below, scan
+from tests.compat.conftest import Tool
 
 MOVES = Path(__file__).parent / "moves"
 Figure = Callable[[str], None]
-Tool = Callable[..., None]
-
-
-@pytest.fixture
-def tool(uv: Path, network_environment: Mapping[str, str]) -> Tool:
-    """Return a call of uv with the network as this machine reaches it."""
-
-    def call(*arguments: str) -> None:
-        subprocess.run([uv, *arguments], check=True, capture_output=True, env={**os.environ, **network_environment})
-
-    return call
 
 
 def fetch(tool: Tool, folder: Path, *requirements: str) -> Path:
