@@ -72,16 +72,34 @@ def test_no_entry_outlives_its_version() -> None:
     assert late == []
 
 
+COMMANDS = [
+    "perdure.cli --version",
+    "perdure.cli plugins --json",
+    "perdure.cli tools --json",
+    "perdure.cli doctor --json",
+    "perdure.cli guard explain -- ls",
+    "perdure.cli exec -- true",
+    "perdure_compat.command_line --version",
+    "perdure_compat.command_line scan app",
+]
+
+
 @pytest.mark.proves("compat-own-lint")
-def test_our_commands_start_with_the_warning_as_an_error() -> None:
+@pytest.mark.parametrize("words", COMMANDS)
+def test_our_commands_use_no_moved_name_of_ours(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin that fails to load is told of and left out, so it is the record of uses that says whether one did."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    module, *arguments = words.split()
     program = (
-        "import warnings; from perdure_compat import PerdureCompatWarning; "
-        "warnings.simplefilter('error', PerdureCompatWarning); "
-        "import sys; sys.argv = ['perdure', '--version']; from perdure.cli import main; main()"
+        "import warnings, perdure_compat; warnings.simplefilter('error', perdure_compat.PerdureCompatWarning); "
+        f"import sys; sys.argv = {['it', *arguments]!r}; from {module} import main\n"
+        "try:\n    code = main()\nexcept SystemExit as stopped:\n    code = stopped.code\n"
+        "used = [(use.old, use.file, use.line) for use in perdure_compat.uses()]\n"
+        "print('\\nCODE', code, 'USED', used)"
     )
     done = run(ROOT, program)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("perdure ")
+    told = done.stdout + done.stderr
+    assert re.search(r"^CODE (0|None) USED \[\]$", told, re.MULTILINE), told
 
 
 @pytest.mark.proves("compat-own-removal")

@@ -17,7 +17,7 @@ from typing import Any
 from perdure_compat.findings import INFO, Finding, find_in_bytes, find_in_file
 from perdure_compat.index import Index
 from perdure_compat.manifest import Manifest, ManifestFaults, load_manifest
-from perdure_compat.source import Unreadable, replace_file
+from perdure_compat.source import PYTHON, Unreadable
 from perdure_pm.model.errors import SourceUnusable
 from perdure_pm.ops.declared import find_distributions
 from perdure_pm.store.inventory import find_site_packages
@@ -64,7 +64,7 @@ def find_wheel_uses(wheel: Path, index: Index) -> list[str]:
     said: list[str] = []
     with zipfile.ZipFile(wheel) as archive:
         for name in sorted(archive.namelist()):
-            if not name.endswith(".py"):
+            if not name.endswith(PYTHON):
                 continue
             parts = PurePosixPath(name).with_suffix("").parts
             package = parts[-1] == "__init__"
@@ -97,9 +97,10 @@ def fix_below(folder: Path, index: Index, *, write: bool) -> str:
     changed = [migration for migration in found if migration.changed]
     for migration in changed if write else ():
         try:
-            replace_file(migration.path, migration.source.encoded(migration.after))
-        except OSError as error:
-            raise SourceUnusable(f"{migration.path} cannot be written: {error.strerror or error}") from error
+            migration.write()
+        except (OSError, UnicodeEncodeError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise SourceUnusable(f"{migration.path} cannot be written: {reason}") from error
     moved = sum(migration.moved for migration in changed)
     verb = "moved" if write else "would move"
     return f"{verb} {moved} uses in {len(changed)} files"
