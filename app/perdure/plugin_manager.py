@@ -40,6 +40,13 @@ BUILTIN = (
         entry="perdure.builtin.runtime:plugin",
         builtin=True,
     ),
+    PluginSource(
+        name="files",
+        distribution="perdure",
+        version=__version__,
+        entry="perdure.builtin.files:plugin",
+        builtin=True,
+    ),
 )
 """Features of the app that are plugins like any other, and use nothing but `perdure.api`."""
 

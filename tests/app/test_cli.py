@@ -15,6 +15,9 @@ from tests.app.conftest import IDENTITY, Generation
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
 
+FILES = [*(f"files.{name}" for name in ("read", "list", "write", "patch", "move", "delete")), "code.run"]
+"""The tools of the built-in plugin for files."""
+
 
 def timeless(text: str) -> str:
     """Return the text with load times, which differ from run to run, replaced."""
@@ -106,6 +109,7 @@ def test_plugins_shows_what_is_loaded_in_order(generation: Generation, greeter: 
     assert timeless(done.stdout) == (
         "plugin   version  from             load        tools\n"
         "runtime  0.1.0    built in             N.N ms  runtime.about\n"
+        f"files    0.1.0    built in             N.N ms  {', '.join(FILES)}\n"
         "zeta     1.0      perdure-zeta         N.N ms  zeta.hello\n"
         "greeter  1.0      perdure-greeter      N.N ms  greeter.hello\n"
     )
@@ -125,6 +129,16 @@ def test_plugins_shows_what_is_loaded_in_order(generation: Generation, greeter: 
                 "loaded": True,
                 "hooks": ["findings", "tools"],
                 "tools": ["runtime.about"],
+            },
+            {
+                "name": "files",
+                "distribution": "perdure",
+                "version": "0.1.0",
+                "entry": "perdure.builtin.files:plugin",
+                "builtin": True,
+                "loaded": True,
+                "hooks": ["tools"],
+                "tools": FILES,
             },
             *(
                 {
@@ -154,6 +168,7 @@ def test_a_broken_plugin_is_shown_and_fails_only_a_check(generation: Generation,
     assert timeless(done.stdout) == (
         "plugin   version  from             load        tools\n"
         "runtime  0.1.0    built in             N.N ms  runtime.about\n"
+        f"files    0.1.0    built in             N.N ms  {', '.join(FILES)}\n"
         "dead     1.0      perdure-dead     failed\n"
         "greeter  1.0      perdure-greeter      N.N ms  greeter.hello\n"
         "\n"
@@ -182,11 +197,20 @@ def test_tools_lists_tools_with_their_arguments(generation: Generation, greeter:
     done = generation.run("tools")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        "tool           arguments     summary\n"
-        "runtime.about                Tell which Perdure this is: version, interpreter, generation and home.\n"
-        "greeter.hello  name [times]  Greet somebody.\n"
+        "tool           arguments             summary\n"
+        "runtime.about                        Tell which Perdure this is: version, interpreter, generation and home.\n"
+        "files.read     path [first] [lines]  Show lines of a text file.\n"
+        "files.list     [path]                List a directory.\n"
+        "files.write    path text             Have a file hold exactly a text; missing directories are made.\n"
+        "files.patch    changes               Replace texts in files: in all of them, or in none where one does not "
+        "fit.\n"
+        "files.move     source target         Call a file, link or directory something else; nothing is replaced.\n"
+        "files.delete   path [below]          Delete a file, a link, or a directory; one that is not empty only with "
+        "`below`.\n"
+        "code.run       code [seconds]        Run Python in an interpreter of its own and show what it prints.\n"
+        "greeter.hello  name [times]          Greet somebody.\n"
     )
-    about, hello = envelope_of(generation.run("--json", "tools"))["data"]["tools"]
+    about, *_, hello = envelope_of(generation.run("--json", "tools"))["data"]["tools"]
     assert about["name"] == "runtime.about"
     assert hello == {
         "name": "greeter.hello",
@@ -444,7 +468,7 @@ def test_outside_a_generation_the_app_says_so_and_works(tmp_path: Path) -> None:
         "generation  none: this process was not started from a generation\n"
         "home        none\n"
         "boot.json   none\n"
-        "plugins     1 loaded (runtime), 0 failures\n"
+        "plugins     2 loaded (runtime, files), 0 failures\n"
         "findings    none\n"
         f"pm: there is no {home}/bin/perdure-pm\n"
     )

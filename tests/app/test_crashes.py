@@ -73,6 +73,7 @@ def test_the_start_after_a_crash_leaves_the_plugin_out_and_says_how_it_comes_bac
         answer = json.loads(selected.run("plugins", "--json").stdout)["data"]
         assert {plugin["name"]: plugin["loaded"] for plugin in answer["plugins"]} == {
             "runtime": True,
+            "files": True,
             "greeter": True,
             "bad": False,
         }
@@ -207,11 +208,11 @@ def test_safe_mode_loads_the_apps_own_plugins_only(selected: Generation, by: str
     ended = selected.run(*words, "plugins", "--json", environment=variables)
     data = json.loads(ended.stdout)["data"]
     assert (ended.returncode, data["safe_mode"]) == (0, True)
-    assert [plugin["name"] for plugin in data["plugins"]] == ["runtime"]
+    assert [plugin["name"] for plugin in data["plugins"]] == ["runtime", "files"]
     assert "Safe mode: only built-in plugins are loaded." in ended.stderr
     assert not crashes(selected).exists()
     told = json.loads(selected.run(*words, "doctor", "--json", environment=variables).stdout)["data"]
-    assert (told["safe_mode"], told["plugins"]["loaded"]) == (True, ["runtime"])
+    assert (told["safe_mode"], told["plugins"]["loaded"]) == (True, ["runtime", "files"])
     assert selected.run(*words, "run", "runtime.about", environment=variables).returncode == 0
 
 
@@ -237,7 +238,7 @@ def test_the_safe_start_runs_nothing_that_an_environment_has_python_run(selected
         [str(selected.python), "-I", "-S", "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     data = json.loads(ended.stdout)["data"]
-    assert [plugin["name"] for plugin in data["plugins"]] == ["runtime"]
+    assert [plugin["name"] for plugin in data["plugins"]] == ["runtime", "files"]
     assert data["safe_mode"] is True
     assert not mark.exists()
 

@@ -19,7 +19,7 @@ def doctors_rows(generation: Generation, **changes: str) -> str:
         "generation": IDENTITY,
         "home": str(generation.home),
         "boot.json": "ok",
-        "plugins": "1 loaded (runtime), 0 failures",
+        "plugins": "2 loaded (runtime, files), 0 failures",
         "findings": "none",
         **changes,
     }
@@ -44,7 +44,7 @@ def test_doctor_of_a_sound_generation_ends_with_pms_line(generation: Generation)
             "home": str(generation.home),
             "safe_mode": False,
             "boot": {"path": str(generation.boot_path), "state": "ok"},
-            "plugins": {"loaded": ["runtime"], "failures": []},
+            "plugins": {"loaded": ["runtime", "files"], "failures": []},
             "pm": {
                 "status": "ok",
                 "line": "generation 1 is whole",
@@ -112,7 +112,7 @@ def test_doctor_names_everything_that_is_wrong(generation: Generation) -> None:
     assert (done.returncode, done.stderr) == (3, "")
     assert done.stdout == (
         doctors_rows(
-            generation, **{"boot.json": "mismatch", "plugins": "1 loaded (runtime), 2 failures", "findings": "5"}
+            generation, **{"boot.json": "mismatch", "plugins": "2 loaded (runtime, files), 2 failures", "findings": "5"}
         )
         + f"found: {generation.boot_path} is for perdure 9.9 in generation 9-other, "
         f"and this is perdure 0.1.0 in {IDENTITY}\n  try: {pm}\n"

@@ -16,6 +16,9 @@ from perdure.plugin_manager import BUILTIN, PluginManager
 
 HOST = Host(version="0.1.0", python="3.11.0", executable=Path("/python"), generation="1-abc", home=Path("/home"))
 
+OWN = ("runtime.about", *(f"files.{name}" for name in ("read", "list", "write", "patch", "move", "delete")), "code.run")
+"""The tools of the built-in plugins."""
+
 HEAD = """
 import sys
 from perdure.api.findings import Finding
@@ -69,9 +72,10 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
 @pytest.mark.proves("app-plugin-order")
 def test_built_ins_come_first_and_then_the_order_of_the_boot_manifest(load: Load) -> None:
     manager = load(zeta=GOOD, alpha=GOOD, mid=GOOD)
-    assert list(manager.tools()) == ["runtime.about", "zeta.go", "alpha.go", "mid.go"]
+    assert list(manager.tools()) == [*OWN, "zeta.go", "alpha.go", "mid.go"]
     assert manager.states == [
         PluginState(source=BUILTIN[0], loaded=True, load_seconds=1, hooks=("findings", "tools")),
+        PluginState(source=BUILTIN[1], loaded=True, load_seconds=1, hooks=("tools",)),
         *(
             PluginState(
                 source=PluginSource(name=name, distribution=f"perdure-{name}", version="1", entry=f"{name}:plugin"),
@@ -98,7 +102,7 @@ def test_a_plugin_that_asks_for_another_order_is_left_out(load: Load, option: st
             summary="tryfirst and trylast are not supported: the order is that of the configuration",
         )
     ]
-    assert list(manager.tools()) == ["runtime.about", "good.go"]
+    assert list(manager.tools()) == [*OWN, "good.go"]
 
 
 @pytest.mark.proves("app-plugin-order", "app-broken-plugin-isolated")
@@ -107,7 +111,7 @@ def test_a_hook_gets_the_arguments_it_names_and_is_asked_once(load: Load) -> Non
         "asked = []\n@hookimpl\ndef tools(host):\n    asked.append(host)\n    return (tool('counting.go'),)\n"
     )
     manager = load(counting=counting)
-    assert list(manager.tools()) == ["runtime.about", "counting.go"]
+    assert list(manager.tools()) == [*OWN, "counting.go"]
     assert manager.tools() is manager.tools()
     assert sys.modules["counting"].asked == [HOST]
 
@@ -130,7 +134,7 @@ def test_a_plugin_may_be_an_object_below_a_module(load: Load) -> None:
     manager = load(
         {"object": "objectmodule:holder.plugin"}, objectmodule=OBJECT + "class holder:\n    plugin = Plugin()\n"
     )
-    assert list(manager.tools()) == ["runtime.about", "object.go"]
+    assert list(manager.tools()) == [*OWN, "object.go"]
     assert manager.failures == []
 
 
@@ -196,26 +200,26 @@ BROKEN: dict[str, tuple[str, str, str | None, str, int | None]] = {
 def test_a_broken_plugin_is_recorded_and_the_others_work(load: Load, tmp_path: Path, case: str) -> None:
     source, stage, hook_name, summary, line = BROKEN[case]
     manager = load(good=GOOD, broken=source, later=GOOD)
-    assert list(manager.tools()) == ["runtime.about", "good.go", "later.go"]
+    assert list(manager.tools()) == [*OWN, "good.go", "later.go"]
     (failure,) = manager.failures
     assert (failure.plugin, failure.stage, failure.hook, failure.summary) == ("broken", stage, hook_name, summary)
     assert failure.place == (None if line is None else f"{tmp_path}/broken.py:{line}")
     loaded = {state.source.name: state.loaded for state in manager.states}
-    assert loaded == {"runtime": True, "good": True, "broken": stage == "hook", "later": True}
+    assert loaded == {"runtime": True, "files": True, "good": True, "broken": stage == "hook", "later": True}
 
 
 @pytest.mark.proves("app-broken-plugin-isolated")
 def test_a_plugin_half_registered_leaves_no_hook_behind(load: Load) -> None:
     half = hook("return [tool('half.go')]") + "@hookimpl\ndef findings(): return []\n@hookimpl\ndef zzz(): pass\n"
     manager = load(half=half)
-    assert list(manager.tools()) == ["runtime.about"]
+    assert list(manager.tools()) == [*OWN]
     assert [failure.hook for failure in manager.failures] == ["zzz"]
 
 
 @pytest.mark.proves("app-broken-plugin-isolated")
 def test_good_values_beside_a_wrong_one_are_kept(load: Load) -> None:
     manager = load(mixed=hook("return [tool('mixed.one'), 7, tool('mixed.two')]"))
-    assert list(manager.tools()) == ["runtime.about", "mixed.one", "mixed.two"]
+    assert list(manager.tools()) == [*OWN, "mixed.one", "mixed.two"]
     assert [str(failure) for failure in manager.failures] == [
         "plugin mixed: hook tools: returned a list with int in it, not Tool"
     ]
@@ -224,7 +228,7 @@ def test_good_values_beside_a_wrong_one_are_kept(load: Load) -> None:
 @pytest.mark.proves("app-broken-plugin-isolated")
 def test_a_second_plugin_of_one_name_is_left_out_and_the_first_works(load: Load) -> None:
     manager = load({"runtime": "one:plugin"}, one=GOOD)
-    assert list(manager.tools()) == ["runtime.about"]
+    assert list(manager.tools()) == [*OWN]
     assert [str(failure) for failure in manager.failures] == [
         "plugin runtime: its entry in boot.json: a plugin of this name is already there; this one is left out"
     ]
@@ -233,7 +237,7 @@ def test_a_second_plugin_of_one_name_is_left_out_and_the_first_works(load: Load)
 @pytest.mark.proves("app-broken-plugin-isolated")
 def test_one_object_under_two_names_is_registered_once(load: Load) -> None:
     manager = load({"first": "one:plugin", "second": "one:plugin"}, one=GOOD)
-    assert list(manager.tools()) == ["runtime.about", "one.go"]
+    assert list(manager.tools()) == [*OWN, "one.go"]
     (failure,) = manager.failures
     assert (failure.plugin, failure.stage, failure.hook) == ("second", "register", None)
 

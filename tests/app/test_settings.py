@@ -103,7 +103,7 @@ def test_what_a_person_set_keeps_no_generation_from_being_selected(
     (path.parent / "current").write_text("9-0123456789ab\n")
     ended = generation.run("plugins", "--check", "--json")
     assert ended.returncode == 0
-    assert bool(json.loads(ended.stdout)["data"]["plugins"][1]["tools"]) is loaded
+    assert bool(json.loads(ended.stdout)["data"]["plugins"][-1]["tools"]) is loaded
     write(generation, text, {**SCHEMA, "required": ["token"]}, source="raise SystemExit(1)\n")
     (path.parent / "current").write_text("9-0123456789ab\n")
     assert generation.run("plugins", "--check").returncode == 3
@@ -120,6 +120,7 @@ def test_a_plugin_that_does_not_take_its_settings_is_left_out_and_the_others_wor
     assert (failure["plugin"], failure["hook"], failure["summary"]) == ("notify", "configure", "ValueError: no")
     assert {plugin["name"]: plugin["loaded"] for plugin in shown["plugins"]} == {
         "runtime": True,
+        "files": True,
         "notify": False,
         "greeter": True,
     }

@@ -29,6 +29,7 @@ def test_the_api_is_these_names() -> None:
         "findings": ["Finding"],
         "hooks": ["Host", "hookimpl"],
         "tools": ["JsonValue", "Tool", "ToolCall", "ToolFailed", "ToolResult"],
+        "workspace": ["Change", "CodeResult", "Edit", "FileText", "ListedFile", "Patch", "Workspace"],
     }
     modules = [importlib.import_module(f"perdure.api.{name}") for name in found]
     assert all(hasattr(module, name) for module in modules for name in module.__all__)

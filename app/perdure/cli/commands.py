@@ -16,6 +16,7 @@ from perdure.cli.session import Session
 from perdure.domain.errors import EXIT_FOUND, EXIT_USAGE, ToolUnknown, UsageFault
 from perdure.domain.json_value import JsonValue
 from perdure.domain.tool import Tool
+from perdure.domain.workspace import Workspace
 from perdure.tools.arguments import parse_arguments
 from perdure.tools.dispatch import run_tool
 
@@ -188,9 +189,15 @@ def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | Non
         raise ToolUnknown(f"no loaded plugin offers a tool {tool!r}", hint=hint, context={"tool": tool})
     arguments = parse_arguments(pairs, document, offered.tool.parameters)
     known = len(manager.failures)
+
+    def open_workspace() -> Workspace:
+        from perdure.cli.workspace import make_workspace
+
+        return make_workspace(session)
+
     try:
         with session.programs(boot):
-            result = run_tool(offered, arguments)
+            result = run_tool(offered, arguments, open_workspace)
     finally:
         for failure in manager.failures[known:]:
             session.output.warn(str(failure))

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 
 import perdure
-from perdure.cli.approving import authority_for, decider_for
+from perdure.cli.approving import Decider, authority_for, decider_for
 from perdure.cli.guard import directory_of, make_guard, own_folders
 from perdure.cli.options import ExecuteOptions
 from perdure.cli.output import Answer
@@ -35,13 +35,22 @@ def execute(session: Session, options: ExecuteOptions) -> Answer:
         PerdureError: it was not run, with the reason.
     """
     request = _request(session, options)
+    authority = authority_for(Surface(options["context"]), yolo=options["yolo"], answerable=False)
+    return _answer(session, run_in_terminal(session, request, decider_for(session, authority)))
+
+
+def run_in_terminal(session: Session, request: Request, decider: Decider) -> Finished:
+    """Run what is requested where it is allowed, and say what is to be said of the run.
+
+    Raises:
+        PerdureError: it was not run, with the reason.
+    """
     folder = record_folder(session.installation, session.environ.get(_PROFILE_VARIABLE) or "default")
     if folder is None:
         session.output.warn(f"there is no home at {session.installation.home}: this run is not recorded")
-    authority = authority_for(Surface(options["context"]), yolo=options["yolo"], answerable=False)
     terminal = Terminal(
         guard=make_guard(session.installation),
-        decide=decider_for(session, authority).decide,
+        decide=decider.decide,
         environ=session.environ,
         own_folders=own_folders(session.installation),
         record=lambda run: RunRecord(folder, run),
@@ -56,7 +65,7 @@ def execute(session: Session, options: ExecuteOptions) -> Answer:
         session.output.warn(f"these processes of the command could not be ended: {left}")
     if finished.ended == "timed-out":
         session.output.talk(f"the command was ended after {request.seconds:g} s")
-    return _answer(session, finished)
+    return finished
 
 
 def look_at_sentinels(session: Session) -> Sentinels:

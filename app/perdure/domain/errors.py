@@ -26,7 +26,7 @@ EXIT_CODES: dict[int, str] = {
     EXIT_FAILED: "failed",
     EXIT_USAGE: "usage: the command line, or a tool's arguments, are wrong; of `guard explain`: asked about",
     EXIT_FOUND: "doctor, `plugins --check` or `guard corpus` found something; of `guard explain`: refused",
-    EXIT_REFUSED: "a command was refused, or needs an approval that nobody can give here; it was not run",
+    EXIT_REFUSED: "a command or a change of a file was refused, or needs an approval that nobody can give here",
     EXIT_INTERNAL: "internal error",
     EXIT_NOT_EXECUTABLE: "`exec`: the program cannot be started",
     EXIT_NOT_FOUND: "`exec`: there is no such program",
@@ -144,7 +144,38 @@ class ToolFailed(PerdureError):
     code = "tool-failed"
     exit_code = EXIT_FAILED
     meaning = "A tool could not do what was asked, and said why."
+    default_retry: ClassVar[Retry] = "after-change"
+
+
+class FileRefused(ToolFailed):
+    """The guard refuses what a tool would do to a file."""
+
+    code = "file-refused"
+    exit_code = EXIT_REFUSED
+    meaning = (
+        "The guard's floor, or a rule of the operator, refuses what a tool would do to a file; nothing was changed."
+    )
+    default_retry = "never"
+
+
+class FileNeedsApproval(ToolFailed):
+    """What a tool would do to a file needs a person's approval, and nobody can be asked."""
+
+    code = "file-needs-approval"
+    exit_code = EXIT_REFUSED
+    meaning = (
+        "What a tool would do to a file needs a person's approval, and nobody can be asked here; nothing was changed."
+    )
     default_retry = "after-change"
+
+
+class FileChanged(ToolFailed):
+    """A file is not what was decided about."""
+
+    code = "file-changed"
+    exit_code = EXIT_FAILED
+    meaning = "A file changed, or became a link, between the decision about it and acting on it; it was left alone."
+    default_retry = "later"
 
 
 class ToolBroken(PerdureError):

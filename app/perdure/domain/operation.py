@@ -18,6 +18,8 @@ class OperationKind(StrEnum):
     """A terminal's command line or script."""
     CODE = "code"
     """A program's text for an interpreter, as Python."""
+    FILE_READ = "file-read"
+    """Decided about where the file is not for everybody, as one with credentials."""
     FILE_WRITE = "file-write"
     FILE_PATCH = "file-patch"
     FILE_MOVE = "file-move"

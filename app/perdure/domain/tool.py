@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from perdure.domain.json_value import JsonValue, find_non_json, is_line
+from perdure.domain.workspace import Workspace
 
 # Stays inside what MCP and the common model APIs accept for a tool's name, dots included.
 _NAME = re.compile(r"(?=.{3,64}\Z)[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
@@ -23,6 +24,13 @@ class ToolCall:
     """The tool's full name."""
     arguments: Mapping[str, JsonValue]
     """Arguments that fit the tool's schema."""
+    open_workspace: Callable[[], Workspace] | None = None
+    """The host's; a tool takes `workspace`."""
+
+    @property
+    def workspace(self) -> Workspace | None:
+        """What a tool that acts for an agent does it with; None where the host has none."""
+        return None if self.open_workspace is None else self.open_workspace()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

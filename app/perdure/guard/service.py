@@ -98,6 +98,14 @@ class Guard:
         reading = read(text, shell, self._session(place))
         return View(reading=reading, verdict=judge(reading, protected, self._homes))
 
+    def look_at(self, reading: Reading) -> View:
+        """Return what may follow what was read elsewhere, as an operation on files is."""
+        return View(reading=reading, verdict=judge(reading, self._protected(), self._homes))
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return the roots that are not to be read either."""
+        return tuple(root.path for root in self._protected().roots if root.secret)
+
     def judge(self, text: str, *, shell: str, place: Place) -> Verdict:
         """Return what may follow a text that a shell would run."""
         return self.look(text, shell=shell, place=place).verdict

@@ -4,12 +4,13 @@ Owns: the only call of a tool's `run`. Does not own: which tools there are (plug
 written (arguments). Keeps: app-arguments-validated, app-tool-defects-attributed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from perdure.domain.errors import ArgumentsInvalid, ToolBroken, ToolFailed
 from perdure.domain.json_value import JsonValue, find_non_json, is_line
 from perdure.domain.tool import OfferedTool, ToolCall, ToolResult
+from perdure.domain.workspace import Workspace
 from perdure.plugin_manager import describe_exception, last_place
 
 if TYPE_CHECKING:
@@ -18,8 +19,15 @@ if TYPE_CHECKING:
 _LONGEST_FAULT = 300
 
 
-def run_tool(offered: OfferedTool, arguments: Mapping[str, JsonValue]) -> ToolResult:
+def run_tool(
+    offered: OfferedTool, arguments: Mapping[str, JsonValue], open_workspace: Callable[[], Workspace] | None = None
+) -> ToolResult:
     """Return what the tool returned for these arguments.
+
+    Args:
+        offered: the tool.
+        arguments: as they were given, not checked.
+        open_workspace: makes what it acts on files with, and runs code; called where the tool asks for it.
 
     Raises:
         ArgumentsInvalid: they do not fit the schema; the tool was not called.
@@ -34,7 +42,7 @@ def run_tool(offered: OfferedTool, arguments: Mapping[str, JsonValue]) -> ToolRe
         context: dict[str, JsonValue] = {"tool": tool.name, "faults": faults}
         raise ArgumentsInvalid(f"tool {tool.name}: {'; '.join(faults)}", context=context)
     try:
-        result: object = tool.run(ToolCall(tool=tool.name, arguments=arguments))
+        result: object = tool.run(ToolCall(tool=tool.name, arguments=arguments, open_workspace=open_workspace))
     except KeyboardInterrupt:
         raise
     except ToolFailed as error:

@@ -68,6 +68,8 @@ class Request:
     """Absolute."""
     seconds: float = SECONDS
     most_output: int = MOST_OUTPUT
+    kind: OperationKind = OperationKind.COMMAND
+    """Which path wants it run."""
 
     @property
     def text(self) -> str:
@@ -219,7 +221,7 @@ def layers() -> dict[str, JsonValue]:
 def operation_of(request: Request) -> Operation:
     """Return what a request asks for, as the approvals take it."""
     return Operation(
-        kind=OperationKind.COMMAND,
+        kind=request.kind,
         argv=request.command if request.script is None else (),
         script=request.script,
         shell=request.shell,

@@ -1,0 +1,38 @@
+"""The files and the interpreter that a tool of this invocation works with.
+
+Owns: putting guard, decision and terminal together for them. Does not own: any of these, or the tools.
+"""
+
+from __future__ import annotations
+
+import os
+
+from perdure.cli.approving import authority_for, decider_for
+from perdure.cli.execute import run_in_terminal
+from perdure.cli.guard import directory_of, make_guard
+from perdure.cli.session import Session
+from perdure.domain.operation import OperationKind, Surface
+from perdure.domain.workspace import CodeResult
+from perdure.tools.terminal import Request
+from perdure.tools.workspace import LocalWorkspace
+
+_PYTHON = "python.exe" if os.name == "nt" else "python3"
+"""Of the PATH that commands get, never the app's own."""
+
+
+def make_workspace(session: Session) -> LocalWorkspace:
+    """Return what tools work with in the current directory; what needs a person is not done."""
+    decider = decider_for(session, authority_for(Surface.CLI, yolo=False, answerable=False))
+    cwd = directory_of(session, None)
+
+    def start_code(code: str, seconds: float) -> CodeResult:
+        request = Request(command=(_PYTHON, "-c", code), cwd=cwd, seconds=seconds, kind=OperationKind.CODE)
+        finished = run_in_terminal(session, request, decider)
+        return CodeResult(
+            exit_code=finished.exit_code,
+            stdout=finished.stdout.decode(errors="replace"),
+            stderr=finished.stderr.decode(errors="replace"),
+            ended=finished.ended,
+        )
+
+    return LocalWorkspace(cwd=cwd, guard=make_guard(session.installation), decide=decider.decide, start_code=start_code)
