@@ -16,7 +16,8 @@ from contextvars import ContextVar
 from fnmatch import fnmatchcase
 
 WRITERS: dict[str, tuple[str, ...]] = {
-    "approvals": ("state/**", "profiles/*/app.yaml*"),
+    "allowlist": ("profiles/*/app.yaml*",),
+    "approvals": ("state/**",),
     "crash-notes": ("profiles/*/crashes", "profiles/*/crashes/**"),
     "run-record": ("state", "state/**"),
 }

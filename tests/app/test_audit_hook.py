@@ -189,7 +189,8 @@ def test_a_plugin_that_harms_a_root_when_it_is_imported_fails_alone(generation: 
         ("crash-notes", "profiles/default/crashes", True),
         ("crash-notes", "profiles/default/app.yaml", False),
         ("crash-notes", "profiles/a/b/crashes/x", False),
-        ("approvals", "profiles/default/app.yaml.new", True),
+        ("approvals", "profiles/default/app.yaml", False),
+        ("allowlist", "profiles/default/app.yaml.new", True),
     ],
 )
 def test_each_own_writer_writes_where_it_has_to_and_nowhere_else(name: str, inner: str, may: bool) -> None:
@@ -198,6 +199,18 @@ def test_each_own_writer_writes_where_it_has_to_and_nowhere_else(name: str, inne
     with writer.writing():
         assert own_writers.current_writer() is writer
     assert own_writers.current_writer() is None
+
+
+@pytest.mark.proves("audit-own-writers")
+def test_the_store_of_proposals_opens_under_the_hook_and_a_plugin_does_not_get_at_its_file(
+    generation: Generation, attempt: Callable[..., list[list[str]]]
+) -> None:
+    (generation.home / "state").mkdir()
+    path = "pathlib.Path(home, 'state', 'approvals.db')"
+    opened = f"import perdure.store.database as database; database.Database({path})"
+    kinds = [kind for kind, _ in attempt(opened, f"{path}.unlink()", f"open({path}, 'r+b')", f"os.chmod({path}, 0)")]
+    assert kinds == ["done", "ProtectedPath", "ProtectedPath", "ProtectedPath"]
+    assert (generation.home / "state" / "approvals.db").stat().st_size > 0
 
 
 @pytest.mark.proves("exec-layers-fast")

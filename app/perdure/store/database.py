@@ -16,12 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perdure.domain.errors import PerdureError, StoreBusy, StoreDamaged, StoreNewer, StoreUnavailable
+from perdure.own_writers import claim
 from perdure.store.schema import STEPS, SchemaForeign, SchemaNewer, Step, migrate, number_of
 
 OPEN_SECONDS = 10.0
 """How long opening may take, as on a file system that does not answer."""
 BUSY_SECONDS = 5.0
 """How long a transaction waits for that of another process."""
+_WRITER = claim("approvals")
 _CHECKED_BYTES = 32 << 20
 """A larger file is not read as a whole at each opening; each payload has its own digest."""
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
@@ -123,16 +125,17 @@ class Database:
     def _prepare(self) -> None:
         """Have a file that only its owner may read; SQLite gives those beside it the same permissions."""
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with contextlib.suppress(FileExistsError):
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            found = os.lstat(self.path)
-            if not stat.S_ISREG(found.st_mode):
-                raise StoreDamaged(f"{self.path} is not a file", context=self._context())
-            if found.st_mode & 0o077 and os.name == "posix":
-                os.chmod(self.path, 0o600)
-            # SQLite would take a file that may not be written for one to read only, and say so at the first answer.
-            os.close(os.open(self.path, os.O_RDWR))
+            with _WRITER.writing():
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with contextlib.suppress(FileExistsError):
+                    os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                found = os.lstat(self.path)
+                if not stat.S_ISREG(found.st_mode):
+                    raise StoreDamaged(f"{self.path} is not a file", context=self._context())
+                if found.st_mode & 0o077 and os.name == "posix":
+                    os.chmod(self.path, 0o600)
+                # SQLite would take a file that may not be written for one to read only, and say so at the first answer.
+                os.close(os.open(self.path, os.O_RDWR))
         except OSError as error:
             raise StoreUnavailable(
                 f"{self.path} cannot be opened: {error.strerror or error}", context=self._context()
