@@ -51,6 +51,15 @@ def _choose_json(ctx: click.Context, _parameter: click.Parameter, chosen: bool) 
         ctx.ensure_object(Session).output.as_json = True
 
 
+_context_option = click.option(
+    "--context",
+    type=click.Choice(["cli", "cron", "single-query", "webhook", "api"]),
+    default="cli",
+    show_default=True,
+    help="What it runs for: where nobody can answer, the profile's `approvals.unattended` says what happens.",
+)
+
+
 @click.group(
     cls=_Group,
     invoke_without_command=True,
@@ -215,13 +224,7 @@ def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | Non
 @click.option("--seconds", type=click.FloatRange(min=0.1, max=86_400), help="How long it may take (120).")
 @click.option("--most-output", type=click.IntRange(min=1_024), help="Bytes kept of each stream (262144).")
 @click.option("--yolo", is_flag=True, help="Ask about nothing but what the floor and the ask rules ask about.")
-@click.option(
-    "--context",
-    type=click.Choice(["cli", "cron", "single-query", "webhook", "api"]),
-    default="cli",
-    show_default=True,
-    help="What it runs for: where nobody can answer, the profile's `approvals.unattended` says what happens.",
-)
+@_context_option
 @_json_option
 @click.pass_obj
 def execute(session: Session, **options: Unpack[ExecuteOptions]) -> Answer:
@@ -292,6 +295,32 @@ def roots(session: Session) -> Answer:
     from perdure.cli.guard import list_roots
 
     return list_roots(session)
+
+
+@perdure.group(cls=_Group)
+def approvals() -> None:
+    """What needs a person's answer, and what would be decided."""
+
+
+@approvals.command("test", context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--shell", default="bash", show_default=True, help="bash, sh, powershell, cmd, …")
+@click.option("--cwd", type=click.Path(file_okay=False), help="The directory that it would run in.")
+@click.option("--yolo", is_flag=True, help="As for a session that was started without questions.")
+@_context_option
+@_json_option
+@click.pass_obj
+def test_decision(
+    session: Session, command: tuple[str, ...], shell: str, cwd: str | None, yolo: bool, context: str
+) -> Answer:
+    """Show what would be decided of COMMAND, stage by stage. Nothing is run, asked or kept.
+
+    Several words are a program and its arguments; one word is a text for the shell. Exit code: 0 allow, 2 ask, 3
+    refuse.
+    """
+    from perdure.cli.approving import show_decision
+
+    return show_decision(session, command, shell, cwd, yolo=yolo, context=context)
 
 
 @perdure.command(

@@ -14,7 +14,7 @@ import click
 
 from perdure.cli.commands import perdure
 from perdure.cli.output import Answer, Output, OutputLostError
-from perdure.cli.session import Session
+from perdure.cli.session import VERDICT_COMMANDS, Session
 from perdure.domain.errors import (
     EXIT_FAILED,
     InstallationDamaged,
@@ -71,7 +71,7 @@ def _run(session: Session, arguments: Sequence[str]) -> int:
         session.output.as_json = session.output.as_json or "--json" in arguments
         words = [] if session.command == "perdure" else session.command.split()
         hint = session.installation.app_command(*words, "--help")
-        kind = VerdictUsageFault if session.command == "guard explain" else UsageFault
+        kind = VerdictUsageFault if session.command in VERDICT_COMMANDS else UsageFault
         return _fail(session, kind(error.format_message(), hint=hint))
     except PerdureError as error:
         return _fail(session, error)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from perdure.cli.output import Answer, columns, printable
-from perdure.cli.session import Session
+from perdure.cli.session import VERDICT_COMMANDS, Session
 from perdure.domain.effect import Effect, Hole
 from perdure.domain.errors import EXIT_DONE, EXIT_FOUND, EXIT_USAGE, CorpusInvalid, UsageFault, VerdictUsageFault
 from perdure.domain.json_value import JsonValue
@@ -29,7 +29,8 @@ from perdure.installation import Installation
 from perdure.origin import origin_of
 from perdure.tools.environment import scrub
 
-_EXIT = {Ruling.ALLOW: EXIT_DONE, Ruling.ASK: EXIT_USAGE, Ruling.REFUSE: EXIT_FOUND}
+EXIT_OF = {Ruling.ALLOW: EXIT_DONE, Ruling.ASK: EXIT_USAGE, Ruling.REFUSE: EXIT_FOUND}
+"""The exit codes of commands whose exit code is a verdict."""
 _SECONDS = 1.0
 """How long reading one command may take here, where one person waits: a busy machine must not make a plain command too
 long to follow."""
@@ -74,7 +75,7 @@ def directory_of(session: Session, cwd: str | None) -> str:
         return os.path.abspath(cwd or os.getcwd())
     except OSError as error:
         # The exit code of `explain` is a verdict; that of a usage error must be none.
-        kind = VerdictUsageFault if session.command == "guard explain" else UsageFault
+        kind = VerdictUsageFault if session.command in VERDICT_COMMANDS else UsageFault
         raise kind("the current directory is gone: name one with --cwd") from error
 
 
@@ -119,7 +120,7 @@ def explain(session: Session, command: Sequence[str], shell: str, cwd: str | Non
             ],
         },
         text=printable("\n".join(_explained(found))),
-        exit_code=_EXIT[verdict.ruling],
+        exit_code=EXIT_OF[verdict.ruling],
     )
 
 

@@ -18,6 +18,9 @@ from perdure.installation import Installation
 from perdure.plugin_manager import PluginManager
 from perdure.plugin_settings import find_settings
 
+VERDICT_COMMANDS = frozenset({"guard explain", "approvals test"})
+"""Commands whose exit code is a verdict: a usage error there must not look like one."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Session:

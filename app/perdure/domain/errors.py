@@ -24,8 +24,10 @@ EXIT_INTERRUPTED = 130
 EXIT_CODES: dict[int, str] = {
     EXIT_DONE: "done",
     EXIT_FAILED: "failed",
-    EXIT_USAGE: "usage: the command line, or a tool's arguments, are wrong; of `guard explain`: asked about",
-    EXIT_FOUND: "doctor, `plugins --check` or `guard corpus` found something; of `guard explain`: refused",
+    EXIT_USAGE: "usage: the command line, or a tool's arguments, are wrong; of `guard explain` and `approvals test`: "
+    "asked about",
+    EXIT_FOUND: "doctor, `plugins --check` or `guard corpus` found something; of `guard explain` and"
+    " `approvals test`: refused",
     EXIT_REFUSED: "a command or a change of a file was refused, or needs an approval that nobody can give here",
     EXIT_INTERNAL: "internal error",
     EXIT_NOT_EXECUTABLE: "`exec`: the program cannot be started",
@@ -96,7 +98,9 @@ class VerdictUsageFault(UsageFault):
 
     code = "verdict-usage"
     exit_code = EXIT_FAILED
-    meaning = "The command line of `guard explain` is wrong; 2 and 3 are verdicts there, so this is 1."
+    meaning = (
+        "The command line of `guard explain` or `approvals test` is wrong; 2 and 3 are verdicts there, so this is 1."
+    )
 
 
 class BootMissing(PerdureError):
