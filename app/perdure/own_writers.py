@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from fnmatch import fnmatchcase
 
 WRITERS: dict[str, tuple[str, ...]] = {
-    "allowlist": ("profiles/*/app.yaml*",),
+    "allowlist": ("state", "state/**", "profiles/*/app.yaml*"),
     "approvals": ("state/**",),
     "crash-notes": ("profiles/*/crashes", "profiles/*/crashes/**"),
     "run-record": ("state", "state/**"),

@@ -21,11 +21,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perdure.own_writers import claim
+
 if TYPE_CHECKING:
     from ruamel.yaml.nodes import Node
 
 KEY = "command_allowlist"
 MAX_BYTES = 1 << 20
+_WRITER = claim("allowlist")
 
 
 class AllowlistUnfit(ValueError):
@@ -127,7 +130,7 @@ class Allowlist:
         if after != {**before, KEY: list(entries)} or list(after) != list(dict.fromkeys([*before, KEY])):
             raise AllowlistUnfit(f"{self._path}: {KEY} cannot be edited as it is written; edit it by hand")
         target = Path(os.path.realpath(self._path))
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".app-", suffix=".yaml")
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name}.")
         try:
             with open(handle, "wb") as file:
                 file.write(new.encode())
@@ -151,8 +154,9 @@ class Allowlist:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         """Keep other processes of the app from writing meanwhile."""
-        self._lock.parent.mkdir(parents=True, exist_ok=True)
-        with open(self._lock, "a+b") as file:
+        with _WRITER.writing():
+            self._lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _WRITER.writing(), open(self._lock, "a+b") as file:
             if sys.platform == "win32":
                 import msvcrt
 

@@ -82,7 +82,7 @@ def judged(operation: Operation, reading: Reading | None, verdict: Verdict) -> J
 
 
 def _plain(operation: Operation, commands: tuple[Command, ...], reading: Reading) -> tuple[str, ...] | None:
-    words = operation.argv or _words(operation.script or "")
+    words = operation.argv or plain_words(operation.script or "")
     if not words or reading.not_analysable:
         return None
     if words[0].rpartition("/")[2] in _READ_AGAIN:
@@ -99,7 +99,7 @@ def _plain(operation: Operation, commands: tuple[Command, ...], reading: Reading
     return words
 
 
-def _words(script: str) -> tuple[str, ...] | None:
+def plain_words(script: str) -> tuple[str, ...] | None:
     """Return the words of a text that is one command without anything that a shell would expand."""
     tree = fast_reader.parse(script)
     if tree is None or len(tree) != 1 or not isinstance(tree[0], Simple):

@@ -336,6 +336,7 @@ def decide(
             or (Reason(code=decided.code, text="nothing speaks against it"),),
             risk=pipeline.risk,
             scopes=question.scopes if question is not None and decided.ruling is Ruling.ASK else (),
+            skips_nothing=question is not None and question.skips_nothing,
             policy_version=policy.version,
             trace=tuple(pipeline.trace),
         )

@@ -16,6 +16,8 @@ from perdure.approvals.rules import Rule
 from perdure.domain.grant import Grant
 from perdure.domain.operation import Authority, Operation
 from perdure.domain.outcome import Scope
+from perdure.domain.verdict import OTHER_REASONS
+from perdure.guard.classify import reason_codes
 
 DESTRUCTIVE = frozenset(
     {
@@ -32,11 +34,34 @@ DESTRUCTIVE = frozenset(
 """Classes that a person says yes to each time, or for a session: no `always` covers them."""
 
 
+def known_keys() -> frozenset[str]:
+    """Return the codes that classification gives, of which each can be the key of a grant."""
+    return frozenset(OTHER_REASONS) | reason_codes()
+
+
+def grant_of_line(line: str, profile: str, principal: str, now: dt.datetime) -> Grant:
+    """Return what a line of `command_allowlist` grants: a class where it is called like one, else a command.
+
+    Classes were written with blanks or underscores in older files, which still means them.
+    """
+    key = "-".join(line.casefold().replace("_", " ").split())
+    keyed = key in known_keys()
+    return Grant(
+        id=line,
+        profile=profile,
+        rule_key=key if keyed else None,
+        argv_template=None if keyed else line,
+        principal=principal,
+        created=now,
+        granted_by="app.yaml",
+    )
+
+
 class GrantStore(Protocol):
     """Where grants are kept; every call is one transaction, and what it says holds at once for every process."""
 
-    def live_grants(self, profile: str, session: str, now: dt.datetime) -> Sequence[Grant]:
-        """Return those of a profile, for always or for this session, that are neither revoked, expired nor used up."""
+    def live_grants(self, profile: str, session: str | None, now: dt.datetime) -> Sequence[Grant]:
+        """Return those of a profile that are neither revoked, expired nor used up: for always, and for the session."""
         ...
 
     def add_grant(self, grant: Grant) -> None:

@@ -7,20 +7,25 @@ environment makes an authority.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import getpass
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from perdure.app_file import AppFile, AppFileUnfit
+from perdure.app_file import PROFILE_VARIABLE, AppFile, AppFileUnfit
+from perdure.approvals.allowlist import Allowlist
+from perdure.approvals.ancestry import run_above
 from perdure.approvals.commands import judged
 from perdure.approvals.decide import Circumstances, decide
+from perdure.approvals.grants import GrantStore, grant_of_line
 from perdure.approvals.policy import Policy, parse_policy, unreadable
 from perdure.cli.guard import EXIT_OF, directory_of, make_guard, place_for, text_of
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.decision import Decision
+from perdure.domain.errors import RefusedInsideRun
 from perdure.domain.grant import Grant
 from perdure.domain.operation import Authority, Operation, OperationKind, Principal, Surface
 from perdure.guard.service import View
@@ -55,6 +60,33 @@ def authority_for(context: Surface, *, yolo: bool, answerable: bool) -> Authorit
     )
 
 
+def profile_of(session: Session) -> str:
+    """Return the profile that this process was started for."""
+    return session.environ.get(PROFILE_VARIABLE) or "default"
+
+
+def require_outside_run(session: Session, what: str) -> None:
+    """Have this process be nothing that a run has started.
+
+    Raises:
+        RefusedInsideRun: it is.
+    """
+    if run_above(session.environ) is not None:
+        raise RefusedInsideRun(f"what a run has started may not {what}: that is for the person who answers for it")
+
+
+def allowlist_of(session: Session) -> Allowlist:
+    """Return the operator's list of the profile."""
+    home, profile = session.installation.home, profile_of(session)
+    path = session.app_file.path or home / "profiles" / profile / "app.yaml"
+    return Allowlist(path, home / "state" / profile / "allowlist.lock", session.output.warn)
+
+
+def store_of(session: Session) -> contextlib.AbstractContextManager[GrantStore | None]:
+    """Return a block in which the profile's table of grants is open; None where there is no home to have one."""
+    return contextlib.nullcontext(None)
+
+
 @dataclass(slots=True, kw_only=True)
 class Decider:
     """The pipeline with everything that it depends on."""
@@ -78,11 +110,23 @@ class Decider:
 
 
 def decider_for(session: Session, authority: Authority) -> Decider:
-    """Return what decides in this process; what is wrong with the policy is said."""
+    """Return what decides in this process; what is wrong with the policy is said.
+
+    Raises:
+        RefusedInsideRun: it would be laxer than the run that it belongs to.
+    """
+    if authority.yolo or authority.surface is not Surface.CLI:
+        require_outside_run(session, "choose what it is asked about")
     policy = policy_of(session.app_file)
     for warning in policy.warnings:
         session.output.warn(warning)
-    return Decider(policy=policy, authority=authority)
+    allowlist, profile = allowlist_of(session), profile_of(session)
+
+    def grants(now: dt.datetime) -> tuple[Grant, ...]:
+        lines = () if policy.faults else allowlist.entries()
+        return tuple(grant_of_line(line, profile, owner().name, now) for line in lines)
+
+    return Decider(policy=policy, authority=authority, grants=grants)
 
 
 def show_decision(

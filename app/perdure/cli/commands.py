@@ -10,7 +10,7 @@ from typing import NoReturn, TypeVar, Unpack
 import click
 
 from perdure import __version__
-from perdure.cli.options import ExecuteOptions
+from perdure.cli.options import AllowOptions, ExecuteOptions
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.errors import EXIT_FOUND, EXIT_USAGE, ToolUnknown, UsageFault
@@ -321,6 +321,60 @@ def test_decision(
     from perdure.cli.approving import show_decision
 
     return show_decision(session, command, shell, cwd, yolo=yolo, context=context)
+
+
+@perdure.group(cls=_Group)
+def allow() -> None:
+    """Standing answers: what of this profile need not be asked about."""
+
+
+@allow.command("list")
+@_json_option
+@click.pass_obj
+def list_allowed(session: Session) -> Answer:
+    """List what is granted, from `command_allowlist` of app.yaml and from `allow add`."""
+    from perdure.cli.allowing import list_grants
+
+    return list_grants(session)
+
+
+@allow.command("add")
+@click.argument("what")
+@click.option("--cwd", type=click.Path(file_okay=False), help="Only for commands that run there or below.")
+@click.option("--path", type=click.Path(), help="Only where everything that is changed lies there.")
+@click.option("--hours", type=click.FloatRange(min=0.01, max=24 * 366), help="For how long.")
+@click.option("--uses", type=click.IntRange(min=1, max=10_000), help="How many times.")
+@_json_option
+@click.pass_obj
+def add_allowed(session: Session, **options: Unpack[AllowOptions]) -> Answer:
+    """Grant WHAT: a glob for one plain command, as 'cargo *', or a class of reasons, as `packages`.
+
+    Without an option it becomes a line of `command_allowlist` in the profile's app.yaml.
+    """
+    from perdure.cli.allowing import add
+
+    return add(session, options)
+
+
+@allow.command("revoke")
+@click.argument("what")
+@_json_option
+@click.pass_obj
+def revoke_allowed(session: Session, what: str) -> Answer:
+    """Withdraw the grant with the id WHAT, or the line WHAT of app.yaml, at once and for every process."""
+    from perdure.cli.allowing import revoke
+
+    return revoke(session, what)
+
+
+@allow.command("suggest")
+@_json_option
+@click.pass_obj
+def suggest_allowed(session: Session) -> Answer:
+    """Show which commands were asked about most, as grants that could be given. None is given."""
+    from perdure.cli.allowing import suggest
+
+    return suggest(session)
 
 
 @perdure.command(

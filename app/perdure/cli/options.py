@@ -17,3 +17,13 @@ class ExecuteOptions(TypedDict):
     most_output: int | None
     yolo: bool
     context: str
+
+
+class AllowOptions(TypedDict):
+    """The options of `allow add`."""
+
+    what: str
+    cwd: str | None
+    path: str | None
+    hours: float | None
+    uses: int | None

@@ -92,6 +92,8 @@ class Decision:
     risk: Risk
     scopes: tuple[Scope, ...]
     """How far a person's yes may reach; empty where none is asked for."""
+    skips_nothing: bool
+    """Whether it is the floor or a rule that asks, so that nothing but a person answers, and only once."""
     policy_version: str
     """Digest of the policy that it was made under."""
     trace: tuple[Step, ...]
@@ -111,6 +113,7 @@ class Decision:
             "risk": self.risk.value,
             "reasons": [reason.to_json() for reason in self.reasons],
             "scopes": [scope.value for scope in self.scopes],
+            "skips_nothing": self.skips_nothing,
             "policy_version": self.policy_version,
             "trace": [step.to_json() for step in self.trace],
         }

@@ -331,6 +331,42 @@ class AnswerNotAllowed(PerdureError):
     default_retry = "never"
 
 
+class RefusedInsideRun(PerdureError):
+    """A run asks for something that only the person who answers for it may do."""
+
+    code = "refused-inside-run"
+    exit_code = EXIT_REFUSED
+    meaning = "What a run has started wants to grant, answer or skip something: that is for the person outside."
+    default_retry = "never"
+
+
+class GrantInvalid(PerdureError):
+    """Something cannot be granted so."""
+
+    code = "grant-invalid"
+    exit_code = EXIT_USAGE
+    meaning = "A grant covers nothing, or a class of things that is never granted for always."
+    default_retry = "after-change"
+
+
+class GrantUnknown(PerdureError):
+    """There is no such grant."""
+
+    code = "grant-unknown"
+    exit_code = EXIT_USAGE
+    meaning = "No grant that stands has this id, and no line of `command_allowlist` is this."
+    default_retry = "after-change"
+
+
+class GrantNotKept(PerdureError):
+    """A grant cannot be written, or taken out of where it is written."""
+
+    code = "grant-not-kept"
+    exit_code = EXIT_FAILED
+    meaning = "The profile's app.yaml, or the store of grants, cannot be written; what stands there is as it was."
+    default_retry = "after-change"
+
+
 class CommandNotFound(PerdureError):
     """There is no such program."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
+from perdure.domain.json_value import JsonValue
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
@@ -40,6 +42,23 @@ class Grant:
     def always(self) -> bool:
         """Whether it outlives its session."""
         return self.session is None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return it for programs."""
+        return {
+            "id": self.id,
+            "profile": self.profile,
+            "rule_key": self.rule_key,
+            "argv_template": self.argv_template,
+            "cwd_prefix": self.cwd_prefix,
+            "path_prefix": self.path_prefix,
+            "principal": self.principal,
+            "session": self.session,
+            "created": self.created.isoformat(),
+            "expires": None if self.expires is None else self.expires.isoformat(),
+            "uses_left": self.uses_left,
+            "granted_by": self.granted_by,
+        }
 
     def shown(self) -> str:
         """Return what it covers, for people."""

@@ -84,6 +84,14 @@ def classify(effects: Sequence[Effect], homes: Sequence[str] = ()) -> Classifica
     return Classification(ruling=Ruling.ALLOW if risk is Risk.LOW else Ruling.ASK, risk=risk, reasons=reasons)
 
 
+@functools.lru_cache(maxsize=1)
+def reason_codes() -> frozenset[str]:
+    """Return the codes that the tables of programs and places give."""
+    table = _table(())
+    rules = {rule.code for rules in table.rules.values() for rule in rules}
+    return frozenset(rules | {place.code for place in table.places})
+
+
 def _reasons(effect: Effect, homes: tuple[str, ...]) -> Iterator[tuple[Risk, Reason]]:
     if effect.act is Act.RUN:
         yield _running(effect)

@@ -10,7 +10,6 @@ until no reader understands it must not gain anything by that.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -19,6 +18,7 @@ from perdure.domain.verdict import Meeting, Overlap, Reason, Risk, Ruling, Verdi
 from perdure.guard.catastrophic import find_catastrophes
 from perdure.guard.classify import Classification, classify, is_known_program
 from perdure.guard.links import LinkedProbe, made_links
+from perdure.guard.own_policy import own_policy, reads_secret
 from perdure.guard.paths import Match, Protected, only_byte_code, show_word
 from perdure.guard.patterns import split_text
 
@@ -56,17 +56,6 @@ _LOGINS = frozenset({"authorized_keys", "authorized_keys2", ".rhosts", ".shosts"
 """Files that let somebody in: whoever writes them, a person has to do it outside a run."""
 _WRITES = frozenset({Act.EMPTY, Act.OVERWRITE, Act.CHANGE})
 
-_OWN_PROGRAMS = re.compile(r"(?:.*/)?(perdure|perdure-pm)(?:\.cmd|\.exe)?")
-# What a command may not say to Perdure itself: it would answer for the person, or take away what guards it.
-_OWN_VERBS: dict[str, frozenset[str]] = {
-    "approvals": frozenset({"approve", "decline", "allow", "revoke", "set", "clear"}),
-    "allow": frozenset(),
-    "approve": frozenset(),
-    "config": frozenset({"set", "unset", "edit", "add", "remove"}),
-    "uninstall": frozenset(),
-    "gateway": frozenset({"token"}),
-}
-
 
 def judge(reading: Reading, protected: Protected, homes: Sequence[str] = ()) -> Verdict:
     """Return what follows from one reading of a command line.
@@ -91,6 +80,7 @@ def judge(reading: Reading, protected: Protected, homes: Sequence[str] = ()) -> 
             first = next((meeting for meeting in met if meeting.sure), met[0])
             (refusals if first.sure else asks).append(_own_feet(first))
         refusals += _own_policy(effect)
+        refusals += reads_secret(effect, protected)
         asks += _unknown(effect, protected)
     classified = classify(reading.effects, homes)
     if refusals:
@@ -197,24 +187,8 @@ def _own_policy(effect: Effect) -> Iterator[Reason]:
                     span=effect.span,
                 )
                 return
-    if effect.act is not Act.RUN:
-        return
-    program = _OWN_PROGRAMS.fullmatch(effect.operand.known or "")
-    if program is None:
-        return
-    words = [word.known for word in effect.arguments]
-    verbs = [word for word in words if word is not None and not word.startswith("-")]
-    if verbs[:1] == ["pm"]:
-        verbs = verbs[1:]
-    if not verbs or verbs[0] not in _OWN_VERBS:
-        return
-    narrower = _OWN_VERBS[verbs[0]]
-    if not narrower or narrower & set(verbs[1:]):
-        yield Reason(
-            code="own-policy",
-            text=f"`{' '.join([program[1], *verbs[:2]])}` is for the person who answers for this run, not for the run",
-            span=effect.span,
-        )
+    if effect.act is Act.RUN:
+        yield from own_policy(effect)
 
 
 def _unknown(effect: Effect, protected: Protected) -> Iterator[Reason]:

@@ -207,6 +207,7 @@ def _add_home(found: _Found, origin: Origin) -> None:
                 found.add(path, place.why, secret=place.secret)
     # A new policy may be put where there is none yet.
     found.add(_join(home, "state"), "the app's own state", secret=True)
+    found.add(_join(home, "profiles"), "what the profiles are told, and what guards their runs")
     current = {(probe.text(path) or "").strip() for path in _places(home, "profiles/*/current", probe)}
     generations = _join(home, "store/generations")
     for name in probe.names(generations):

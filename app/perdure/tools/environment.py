@@ -14,8 +14,7 @@ import os
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 
-RUN_VARIABLE = "PERDURE_RUN"
-"""Holds the run's id in everything that is started for it."""
+from perdure.approvals.ancestry import RUN_VARIABLE
 
 _TAKEN_OUT = (
     "VIRTUAL_ENV*",
