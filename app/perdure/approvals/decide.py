@@ -102,6 +102,7 @@ class _Pipeline:
     risk: Risk = field(init=False)
     question: _Question | None = field(default=None, init=False)
     trace: list[Step] = field(default_factory=list, init=False)
+    covering: tuple[Grant, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         self.risk = self.judged.verdict.risk
@@ -245,6 +246,7 @@ class _Pipeline:
         if self.authority is not None and self.judged.verdict.ruling is not Ruling.ALLOW:
             found = find_grant(grants, self.operation, self.judged, self.authority, self.at.now)
             if found:
+                self.covering = found
                 why = "granted: " + ", ".join(grant.shown() for grant in found)
                 self.decided(stage, Ruling.ALLOW, "granted", looked_at, why)
         self.note(stage, Said.NOTHING, looked_at, "none covers it")
@@ -337,6 +339,7 @@ def decide(
             risk=pipeline.risk,
             scopes=question.scopes if question is not None and decided.ruling is Ruling.ASK else (),
             skips_nothing=question is not None and question.skips_nothing,
+            grants=tuple(grant.id for grant in pipeline.covering),
             policy_version=policy.version,
             trace=tuple(pipeline.trace),
         )

@@ -8,11 +8,12 @@ approvals-destructive-never-always, approvals-textual-grants, approvals-once-nev
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import secrets
 from collections.abc import Sequence
-from typing import Protocol
 
 from perdure.approvals.commands import Judged
-from perdure.approvals.rules import Rule
+from perdure.approvals.rules import Rule, exactly
 from perdure.domain.grant import Grant
 from perdure.domain.operation import Authority, Operation
 from perdure.domain.outcome import Scope
@@ -32,6 +33,9 @@ DESTRUCTIVE = frozenset(
     }
 )
 """Classes that a person says yes to each time, or for a session: no `always` covers them."""
+
+_TOO_WIDE = frozenset({"unknown-program"})
+"""Classes of which a grant by class would cover whatever nobody has heard of."""
 
 
 def known_keys() -> frozenset[str]:
@@ -57,26 +61,6 @@ def grant_of_line(line: str, profile: str, principal: str, now: dt.datetime) -> 
     )
 
 
-class GrantStore(Protocol):
-    """Where grants are kept; every call is one transaction, and what it says holds at once for every process."""
-
-    def live_grants(self, profile: str, session: str | None, now: dt.datetime) -> Sequence[Grant]:
-        """Return those of a profile that are neither revoked, expired nor used up: for always, and for the session."""
-        ...
-
-    def add_grant(self, grant: Grant) -> None:
-        """Keep a grant."""
-        ...
-
-    def revoke_grant(self, grant: str, now: dt.datetime) -> bool:
-        """Withdraw one; return whether it stood until now."""
-        ...
-
-    def use_grant(self, grant: str, now: dt.datetime) -> bool:
-        """Count one use; return whether the grant still stood and had one left."""
-        ...
-
-
 def find_grant(
     grants: Sequence[Grant], operation: Operation, judged: Judged, authority: Authority, now: dt.datetime
 ) -> tuple[Grant, ...]:
@@ -100,17 +84,52 @@ def find_grant(
 
 
 def scopes_for(judged: Judged) -> tuple[Scope, ...]:
-    """Return how far a yes to what classification asks about may reach."""
-    if {reason.code for reason in judged.verdict.reasons} & DESTRUCTIVE:
+    """Return how far a yes to what classification asks about may reach: no further than a grant can say."""
+    codes = {reason.code for reason in judged.verdict.reasons}
+    if judged.plain is None and codes & _TOO_WIDE:
+        return (Scope.ONCE,)
+    if judged.plain is None or codes & DESTRUCTIVE:
         return (Scope.ONCE, Scope.SESSION)
     return (Scope.ONCE, Scope.SESSION, Scope.ALWAYS)
 
 
-def _applies(grant: Grant, operation: Operation, judged: Judged, authority: Authority, now: dt.datetime) -> bool:
+def grants_of(
+    judged: Judged, scope: Scope, *, profile: str, authority: Authority, cwd: str, by: str, now: dt.datetime
+) -> tuple[Grant, ...]:
+    """Return what a person's yes grants beyond this once: nothing for once, and never more than was asked about.
+
+    A plain command is granted word by word; anything else by the classes that it was asked about for, for the session
+    and the directory that it was asked in.
+    """
+    if scope is Scope.ONCE or scope not in scopes_for(judged):
+        return ()
+    made = functools.partial(
+        Grant,
+        profile=profile,
+        cwd_prefix=cwd,
+        principal=authority.requester.name,
+        session=authority.session if scope is Scope.SESSION else None,
+        created=now,
+        granted_by=by,
+    )
+    if judged.plain is not None:
+        return (made(id=secrets.token_urlsafe(9), argv_template=exactly(judged.plain)),)
+    codes = sorted({reason.code for reason in judged.verdict.reasons})
+    return tuple(made(id=secrets.token_urlsafe(9), rule_key=code) for code in codes)
+
+
+def stands(grant: Grant, now: dt.datetime) -> bool:
+    """Return whether a grant is neither withdrawn, expired nor used up."""
     return (
         grant.revoked is None
         and (grant.expires is None or now < grant.expires)
         and (grant.uses_left is None or grant.uses_left > 0)
+    )
+
+
+def _applies(grant: Grant, operation: Operation, judged: Judged, authority: Authority, now: dt.datetime) -> bool:
+    return (
+        stands(grant, now)
         and grant.principal == authority.requester.name
         and (grant.session is None or grant.session == authority.session)
         and (grant.cwd_prefix is None or within(operation.cwd, grant.cwd_prefix))

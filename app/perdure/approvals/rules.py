@@ -11,6 +11,7 @@ for one word, and a last `*` for the rest of them.
 from __future__ import annotations
 
 import functools
+import json
 import posixpath
 import re
 from collections.abc import Iterator
@@ -23,6 +24,14 @@ from perdure.approvals.commands import Command
 _MOST_LEADING = 6
 _UNKNOWN = "\ufffc"
 """Stands for a word that cannot be told."""
+
+
+_EXACT = "=["
+
+
+def exactly(words: tuple[str, ...]) -> str:
+    """Return the rule that allows these words and no others, whatever characters they have."""
+    return f"={json.dumps(words)}"
 
 
 class Match(IntEnum):
@@ -58,6 +67,8 @@ class Rule:
 
     def covers(self, plain: tuple[str, ...]) -> bool:
         """Return whether the rule allows a command with exactly these words."""
+        if self.text.startswith(_EXACT):
+            return self.text == exactly(plain)
         words = self.text.split()
         for number, glob in enumerate(words):
             if glob == "*" and number == len(words) - 1:

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from perdure.approvals.allowlist import AllowlistUnfit
 from perdure.approvals.commands import plain_words
-from perdure.approvals.grants import DESTRUCTIVE, grant_of_line, known_keys
-from perdure.domain.grant import Grant
+from perdure.approvals.grants import DESTRUCTIVE, grant_of_line, known_keys, stands
 from perdure.cli.approving import allowlist_of, owner, profile_of, require_outside_run, store_of
 from perdure.cli.guard import directory_of
 from perdure.cli.options import AllowOptions
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.errors import GrantInvalid, GrantNotKept, GrantUnknown
+from perdure.domain.grant import Grant
 from perdure.domain.json_value import JsonValue
 
 _MOST_SUGGESTED = 20
@@ -32,9 +32,9 @@ def list_grants(session: Session) -> Answer:
     """Return the grants of the profile that stand."""
     now, who = _now(), owner()
     grants = [grant_of_line(line, profile_of(session), who.name, now) for line in allowlist_of(session).entries()]
-    with store_of(session) as store:
+    with store_of(session, make=False) as store:
         if store is not None:
-            grants += store.live_grants(profile_of(session), None, now)
+            grants += [grant for grant in store.grants() if stands(grant, now)]
     rows = [("grant", "covers", "until", "by")]
     rows += [(grant.id, grant.shown(), _until(grant), grant.granted_by) for grant in grants]
     return Answer(
@@ -76,7 +76,7 @@ def add(session: Session, options: AllowOptions) -> Answer:
         granted_by="allow add",
     )
     if scoped:
-        with store_of(session) as store:
+        with store_of(session, make=True) as store:
             if store is None:
                 raise GrantNotKept(f"there is no home at {session.installation.home} that a grant could be kept in")
             store.add_grant(grant)
@@ -102,7 +102,7 @@ def revoke(session: Session, what: str) -> Answer:
     except (AllowlistUnfit, OSError) as fault:
         raise GrantNotKept(str(fault), context={"path": str(session.app_file.path)}) from fault
     if not gone:
-        with store_of(session) as store:
+        with store_of(session, make=False) as store:
             gone = store is not None and store.revoke_grant(what, _now())
     if not gone:
         hint = session.installation.app_command("allow", "list")

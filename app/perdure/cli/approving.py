@@ -13,13 +13,14 @@ import getpass
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from perdure.app_file import PROFILE_VARIABLE, AppFile, AppFileUnfit
 from perdure.approvals.allowlist import Allowlist
 from perdure.approvals.ancestry import run_above
 from perdure.approvals.commands import judged
 from perdure.approvals.decide import Circumstances, decide
-from perdure.approvals.grants import GrantStore, grant_of_line
+from perdure.approvals.grants import grant_of_line
 from perdure.approvals.policy import Policy, parse_policy, unreadable
 from perdure.cli.guard import EXIT_OF, directory_of, make_guard, place_for, text_of
 from perdure.cli.output import Answer, columns, printable
@@ -29,6 +30,9 @@ from perdure.domain.errors import RefusedInsideRun
 from perdure.domain.grant import Grant
 from perdure.domain.operation import Authority, Operation, OperationKind, Principal, Surface
 from perdure.guard.service import View
+
+if TYPE_CHECKING:
+    from perdure.store.sqlite import SqliteStore
 
 
 def policy_of(file: AppFile) -> Policy:
@@ -82,9 +86,27 @@ def allowlist_of(session: Session) -> Allowlist:
     return Allowlist(path, home / "state" / profile / "allowlist.lock", session.output.warn)
 
 
-def store_of(session: Session) -> contextlib.AbstractContextManager[GrantStore | None]:
-    """Return a block in which the profile's table of grants is open; None where there is no home to have one."""
-    return contextlib.nullcontext(None)
+@contextlib.contextmanager
+def store_of(session: Session, *, make: bool) -> Iterator[SqliteStore | None]:
+    """Return a block in which the profile's approvals are open.
+
+    None where there is no home to have any; without `make`, also where none were kept yet.
+
+    Raises:
+        StoreUnavailable: they cannot be opened.
+    """
+    home, profile = session.installation.home, profile_of(session)
+    path = home / "state" / profile / "approvals.db"
+    if not (home.is_dir() if make else path.exists()):
+        yield None
+        return
+    from perdure.store.sqlite import SqliteStore
+
+    store = SqliteStore(path, profile)
+    try:
+        yield store
+    finally:
+        store.close()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,23 +116,34 @@ class Decider:
     policy: Policy
     authority: Authority
     grants: Callable[[dt.datetime], tuple[Grant, ...]] = field(default=lambda now: ())
+    spend: Callable[[str, dt.datetime], bool] | None = None
+    """Counts one use of a grant and says whether it had one left; None where nothing will be run."""
     isolated: Callable[[str], bool] = field(default=lambda backend: False)
     now: Callable[[], dt.datetime] = field(default=lambda: dt.datetime.now(dt.UTC))
 
     def decide(self, operation: Operation, view: View) -> Decision:
-        """Return what may follow an operation, as things are now."""
+        """Return what may follow an operation, as things are now; the grants that cover it are used once."""
         now = self.now()
-        return decide(
-            operation,
-            judged(operation, view.reading, view.verdict),
-            self.authority,
-            self.policy,
-            Circumstances(now=now, grants=self.grants(now), isolated=self.isolated(operation.backend)),
-        )
+        grants, seen = self.grants(now), judged(operation, view.reading, view.verdict)
+        isolated = self.isolated(operation.backend)
+        while True:
+            at = Circumstances(now=now, grants=grants, isolated=isolated)
+            decision = decide(operation, seen, self.authority, self.policy, at)
+            counted = [grant.id for grant in grants if grant.id in decision.grants and grant.uses_left is not None]
+            spent = [grant for grant in counted if self.spend is not None and not self.spend(grant, now)]
+            if not spent:
+                return decision
+            # Another process had the last use of it between the two looks.
+            grants = tuple(grant for grant in grants if grant.id not in spent)
 
 
-def decider_for(session: Session, authority: Authority) -> Decider:
+def decider_for(session: Session, authority: Authority, *, runs: bool) -> Decider:
     """Return what decides in this process; what is wrong with the policy is said.
+
+    Args:
+        session: this invocation.
+        authority: who it speaks for.
+        runs: whether what is allowed is run, and uses up what it is granted by.
 
     Raises:
         RefusedInsideRun: it would be laxer than the run that it belongs to.
@@ -120,13 +153,25 @@ def decider_for(session: Session, authority: Authority) -> Decider:
     policy = policy_of(session.app_file)
     for warning in policy.warnings:
         session.output.warn(warning)
-    allowlist, profile = allowlist_of(session), profile_of(session)
+    allowlist, profile, who = allowlist_of(session), profile_of(session), authority.requester.name
 
     def grants(now: dt.datetime) -> tuple[Grant, ...]:
-        lines = () if policy.faults else allowlist.entries()
-        return tuple(grant_of_line(line, profile, owner().name, now) for line in lines)
+        if policy.faults:
+            return ()
+        lines = (
+            [grant_of_line(line, profile, who, now) for line in allowlist.entries()]
+            if authority.requester.owner
+            else []
+        )
+        with store_of(session, make=False) as store:
+            kept = () if store is None else store.live_grants(profile, authority.session, now)
+        return (*lines, *kept)
 
-    return Decider(policy=policy, authority=authority, grants=grants)
+    def spend(grant: str, now: dt.datetime) -> bool:
+        with store_of(session, make=False) as store:
+            return store is not None and store.use_grant(grant, now)
+
+    return Decider(policy=policy, authority=authority, grants=grants, spend=spend if runs else None)
 
 
 def show_decision(
@@ -142,7 +187,7 @@ def show_decision(
         shell=shell,
         cwd=directory_of(session, cwd),
     )
-    decider = decider_for(session, authority_for(Surface(context), yolo=yolo, answerable=True))
+    decider = decider_for(session, authority_for(Surface(context), yolo=yolo, answerable=True), runs=False)
     view = make_guard(session.installation).look(text, shell="bash" if words else shell, place=place_for(session, cwd))
     decision = decider.decide(operation, view)
     return Answer(

@@ -36,7 +36,7 @@ def execute(session: Session, options: ExecuteOptions) -> Answer:
     """
     request = _request(session, options)
     authority = authority_for(Surface(options["context"]), yolo=options["yolo"], answerable=False)
-    return _answer(session, run_in_terminal(session, request, decider_for(session, authority)))
+    return _answer(session, run_in_terminal(session, request, decider_for(session, authority, runs=True)))
 
 
 def run_in_terminal(session: Session, request: Request, decider: Decider) -> Finished:

@@ -22,7 +22,7 @@ _PYTHON = "python.exe" if os.name == "nt" else "python3"
 
 def make_workspace(session: Session) -> LocalWorkspace:
     """Return what tools work with in the current directory; what needs a person is not done."""
-    decider = decider_for(session, authority_for(Surface.CLI, yolo=False, answerable=False))
+    decider = decider_for(session, authority_for(Surface.CLI, yolo=False, answerable=False), runs=True)
     cwd = directory_of(session, None)
 
     def start_code(code: str, seconds: float) -> CodeResult:

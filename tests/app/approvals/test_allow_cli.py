@@ -50,6 +50,28 @@ def test_a_grant_is_a_line_of_the_file_that_the_operator_reads_and_takes_away(
     assert (done.returncode, envelope_of(done)["errors"][0]["code"]) == (2, "grant-invalid")
 
 
+@pytest.mark.proves("approvals-grants-scoped")
+def test_a_grant_with_a_reach_is_kept_beside_the_file_counted_and_withdrawn_at_once(
+    generation: Generation, app_yaml: Path
+) -> None:
+    tool = app_yaml.parent.parent.parent.parent / "tool"
+    tool.write_text("#!/bin/sh\necho ran\n")
+    tool.chmod(0o755)
+    run = ("exec", "--json", "--cwd", str(tool.parent), "--", str(tool), "-x")
+    done = generation.run("allow", "add", "--json", "--uses", "2", "--cwd", str(tool.parent), f"{tool} *")
+    grant = envelope_of(done)["data"]["grant"]
+    assert not app_yaml.exists()
+    assert decision(generation, "--cwd", str(tool.parent), "--", str(tool), "-x")["grants"] == [grant["id"]]
+    assert decision(generation, "--cwd", "/", "--", str(tool), "-x")["ruling"] == "ask"
+    assert [generation.run(*run).returncode for _ in range(3)] == [0, 0, 10]
+    done = generation.run("allow", "add", "--json", "--hours", "1", f"{tool} *")
+    grant = envelope_of(done)["data"]["grant"]
+    assert generation.run(*run).returncode == 0
+    assert generation.run("allow", "revoke", grant["id"]).returncode == 0
+    assert generation.run(*run).returncode == 10
+    assert envelope_of(generation.run("allow", "list", "--json"))["data"]["grants"] == []
+
+
 def test_what_was_asked_about_most_is_suggested(generation: Generation, app_yaml: Path) -> None:
     for line in ("frobnicate one -x", "frobnicate one -y", "rm -rf build", "a | b", "blurb"):
         generation.run("exec", "--", line)

@@ -109,7 +109,8 @@ def test_bypass_isolation_and_classification_decide_what_is_left() -> None:
     assert asked(ASKED, who=authority(yolo=True)).code == "yolo"
     assert asked(ASKED, what=policy(mode="off")).code == "mode-off"
     assert asked(ASKED, isolated=True).code == "isolated"
-    assert asked("frobnicate; rm -rf build", isolated=False).scopes == (Scope.ONCE, Scope.SESSION)
+    assert asked("echo; rm -rf build").scopes == (Scope.ONCE, Scope.SESSION)
+    assert asked("frobnicate; rm -rf build").scopes == (Scope.ONCE,)
 
 
 @pytest.mark.proves("approvals-authority-explicit")

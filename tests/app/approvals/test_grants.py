@@ -6,13 +6,13 @@ import datetime as dt
 
 import pytest
 
-from perdure.approvals.grants import DESTRUCTIVE, grant_of_line, known_keys
-from perdure.domain.grant import Grant
+from perdure.approvals.grants import DESTRUCTIVE, grant_of_line, grants_of, known_keys
 from perdure.domain.decision import Stage
+from perdure.domain.grant import Grant
 from perdure.domain.operation import Principal, Surface
 from perdure.domain.outcome import Scope
 from perdure.domain.verdict import Ruling
-from tests.app.approvals.made import CWD, NOW, asked, authority, policy
+from tests.app.approvals.made import CWD, NOW, asked, authority, look, policy
 
 pytestmark = pytest.mark.proves("approvals-grants-scoped")
 
@@ -108,3 +108,24 @@ def test_a_grant_has_a_class_or_a_command() -> None:
     for said in ({"rule_key": "delete", "argv_template": "x"}, {"argv_template": None}):
         with pytest.raises(ValueError, match="one of the two"):
             grant(**said)
+
+
+@pytest.mark.proves("approvals-once-never-stored")
+def test_an_answer_grants_what_was_asked_about_and_once_grants_nothing() -> None:
+    def given(line: str, scope: Scope) -> tuple[Grant, ...]:
+        return grants_of(look(line), scope, profile="p", authority=authority(), cwd=CWD, by="you", now=NOW)
+
+    line = "frobnicate 'a b' '*' \"[x]\""
+    assert given(line, Scope.ONCE) == ()
+    (session,), (always,) = given(line, Scope.SESSION), given(line, Scope.ALWAYS)
+    assert (session.session, always.session) == ("s1", None)
+    for made in (session, always):
+        assert asked(line, grants=[made]).code == "granted"
+        for other in ("frobnicate a b '*' '[x]'", "frobnicate 'a b' c '[x]'", f"{line} more", "frobnicate"):
+            assert asked(other, grants=[made]).ruling is Ruling.ASK
+    # What is more than one plain command is granted by class, for the session and its directory, or not at all.
+    assert given("echo x; rm y", Scope.ALWAYS) == ()
+    (made,) = given("echo x; rm y", Scope.SESSION)
+    assert (made.rule_key, made.session, made.cwd_prefix) == ("delete", "s1", CWD)
+    assert given("frobnicate | cat", Scope.SESSION) == ()
+    assert given("rm -rf build", Scope.ALWAYS) == ()
