@@ -21,7 +21,7 @@ _MODULE = re.compile(r"-[bBdEhiIOPqRsSuvVx]*m(.*)", re.DOTALL)
 # What a command may not say to Perdure itself: it would answer for the person, or take away what guards it.
 _OWN_VERBS: dict[str, frozenset[str]] = {
     "approvals": frozenset({"approve", "decline", "allow", "revoke", "set", "clear"}),
-    "allow": frozenset({"add", "revoke", "suggest", "list"}),
+    "allow": frozenset(),
     "approve": frozenset(),
     "config": frozenset({"set", "unset", "edit", "add", "remove"}),
     "uninstall": frozenset(),
