@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from perdure.domain.effect import Hole, Text
+from perdure.domain.effect import Certainty, Hole, Text
 from perdure.guard import values
 from perdure.guard.machine import Machine, Outcome
 from perdure.guard.printing import echoed, formatted
@@ -322,6 +322,8 @@ def _read(machine: Machine, arguments: list[Value], state: State) -> Outcome:
             array, raw = array or "a" in word, raw or "r" in word
         else:
             names.append(word)
+    if state.stdin is not None:
+        machine.counted(state.stdin)
     held = values.lines(state.stdin) if state.stdin is not None else None
     if held is not None and not raw and any("\\" in values.shown(line) for line in held):
         held = None  # escapes are read, and may join lines
@@ -360,6 +362,10 @@ def _column(held: list[Value] | None, number: int, *, last: bool, name: str, sta
 
 def _mapfile(machine: Machine, arguments: list[Value], state: State) -> Outcome:
     words = _known(arguments[1:])
+    if "-C" in words[:-1]:
+        code = arguments[words.index("-C") + 2]
+        with machine.under(Certainty.POSSIBLE):
+            machine.code(values.joined(code, values.text(" 0 x")), state.copy(), what="mapfile -C")
     operands = [word for word in words if word is not None and not word.startswith("-")]
     name = operands[-1] if operands else "MAPFILE"
     plain = set(words) <= {"-t", name} and state.stdin is not None and len(state.stdin) == 1

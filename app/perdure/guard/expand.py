@@ -27,6 +27,7 @@ from perdure.guard.tree import (
 )
 from perdure.guard.values import Value
 
+_MOST_PIECES = 400
 _SPECIAL = re.compile(r"[*?\[{~]")
 
 
@@ -35,6 +36,14 @@ class Substitutions(Protocol):
 
     fallible: bool
     """Set where something was expanded that may be an error, after which a command prints nothing."""
+
+    def counted(self, value: Value) -> None:
+        """Note a text that may be counted with."""
+        ...
+
+    def problem(self, reason: str) -> None:
+        """Note that something here cannot be understood."""
+        ...
 
     def printed(self, body: Script, state: State) -> Value:
         """Return what commands print, interpreted on a copy of the state."""
@@ -84,6 +93,7 @@ def value(word: Word, state: State, machine: Substitutions, *, assigned: bool = 
 
 def _fields(parts: tuple[Part, ...], state: State, machine: Substitutions) -> list[Value]:
     ways: list[_Way] = [((), None)]
+    lost = False
     for number, part in enumerate(parts):
         if isinstance(part, Literal):
             if part.quoted:
@@ -103,8 +113,11 @@ def _fields(parts: tuple[Part, ...], state: State, machine: Substitutions) -> li
             ways = _appended(ways, _single(part, state, machine))
         else:
             ways = _split(ways, _single(part, state, machine), state)
-        if len(ways) > MOST_SPELLINGS:
-            return [values.unknown()]
+        if len(ways) > MOST_SPELLINGS or len(ways[0][1] or ()) > _MOST_PIECES:
+            # Nothing is known of the word any more; commands in what is left of it run all the same.
+            ways, lost = [((), None)], True
+    if lost:
+        return [values.unknown()]
     finished = [done if current is None else (*done, current) for done, current in ways]
     if "dotglob" in state.options or state.variables.get("GLOBIGNORE"):
         return (
@@ -148,6 +161,8 @@ def _listed(ways: list[_Way], part: Parameter, state: State, machine: Substituti
             if number:
                 ways = [(done if current is None else (*done, current), None) for done, current in ways]
             ways = _split(ways, item, state)
+            if len(ways) > MOST_SPELLINGS:  # they multiply with each element
+                break
         return ways
     if not listed:  # `"$@"` without any is no field at all
         return [(done, current or None) for done, current in ways]
@@ -155,6 +170,8 @@ def _listed(ways: list[_Way], part: Parameter, state: State, machine: Substituti
         if number:
             ways = [((*done, current or ()), None) for done, current in ways]
         ways = _appended(ways, item)
+        if len(ways) > MOST_SPELLINGS:
+            break
     return ways
 
 
@@ -338,8 +355,12 @@ def parameter(part: Parameter, state: State, machine: Substitutions) -> Value:
     base = found if found is not None else values.unknown(f"${name}")
     if operator == ":":
         arguments = [value(word, state, machine) for word in part.arguments]
+        for argument in arguments:
+            machine.counted(argument)
     else:
         arguments = [_pattern(word, state, machine) for word in part.arguments]
+    if operator == "@" and values.text("P") in arguments:
+        machine.problem("${…@P}: a text is read as a prompt, and the commands in it run")
     return changed(base, operator, arguments)
 
 

@@ -185,6 +185,7 @@ class Interpreter(Machine):
             items = [field for word in command.words for field in expand.fields(word, state, self)]
         if not items:
             return Outcome(state, state)
+        self.counted(values.union(*items))
         state.assign(command.name, values.single(values.union(*items)))
         certain = len(items) == 1 and values.known(items[0]) is not None  # a glob may come out as no turn at all
         return self._repeat(state, (), command.body, name=command.name, certain=certain)
@@ -242,7 +243,7 @@ class Interpreter(Machine):
 
     def _expression(self, command: Expression, state: State) -> Outcome:
         for word in command.words:
-            expand.value(word, state, self)
+            self.counted(expand.value(word, state, self))
         for name in command.assigned:
             state.assign(name, ((values.DIGITS,),))
         return Outcome(state, state)
@@ -329,6 +330,8 @@ class Interpreter(Machine):
             several = any(values.several(element) for element in elements.values())
             if several:
                 elements = {str(place): held for place, held in enumerate(values.placed(list(elements.values())))}
+            for element in elements.values():
+                self.counted(element)
             state.arrays[item.name] = elements if all_known else None
             state.variables.pop(item.name, None)
         elif item.value is None:
@@ -338,9 +341,11 @@ class Interpreter(Machine):
             key = values.known(expand.value(item.index, state, self))
             held = state.arrays.get(item.name, {})
             new = expand.value(item.value, state, self, assigned=True)
+            self.counted(new)
             state.arrays[item.name] = {**held, key: new} if held is not None and key is not None else None
         else:
             new = expand.value(item.value, state, self, assigned=True)
+            self.counted(new)
             if declared and braces.in_word(item.value):  # here, unlike elsewhere, they are expanded
                 new = values.unknown(f"${item.name}")
             state.assign(item.name, new, append=item.append)
@@ -471,12 +476,18 @@ class Interpreter(Machine):
                 return self._call_function(name, arguments, state)
             builtin = builtins.TABLE.get(name)
             if builtin is not None:
+                if name not in {"echo", "eval", "trap", "alias"} and (
+                    name != "printf" or values.text("-v") in arguments
+                ):
+                    self.counted(tuple(pieces for word in arguments for pieces in word))
                 self.emit(Act.RUN, arguments[0], state, by=name, arguments=tuple(arguments[1:]))
                 if name in _TELLING or (
                     name in _TELLING_ALONE and all(values.starts_with(w, "-") for w in arguments[1:])
                 ):
                     state.output = values.joined(state.output, values.unknown(name))
                 return builtin(self, arguments, state)
+        if name in {"test", "["}:
+            self.counted(tuple(pieces for word in arguments for pieces in word))
         programs.run(self, name, arguments, state)
         return Outcome(state, state)
 

@@ -33,7 +33,7 @@ from perdure.guard.tree import NOWHERE, Channel, Command, Script
 from perdure.guard.values import Value
 
 MOST_STEPS = 20_000
-MOST_EFFECTS = 2_000
+MOST_EFFECTS = 1_000
 DEEPEST = 8
 """How often code in a string may hold code in a string."""
 
@@ -162,6 +162,12 @@ class Machine:
         """Note that something here cannot be understood."""
         self.problems[NotAnalysable(reason, self.span)] = None
 
+    def counted(self, value: Value) -> None:
+        """Note a text that may be counted with somewhere: arithmetic runs the commands in a subscript of a name."""
+        for pieces in value:
+            if _SUBSCRIPT.search("".join(piece.text if isinstance(piece, Text) else "\0" for piece in pieces)):
+                self.problem("a subscript in a text holds a command, which runs when the text is counted with")
+
     @contextmanager
     def at(self, span: Span) -> Iterator[None]:
         """Let what is found belong to a place; inside code in a string that place is the string's."""
@@ -272,6 +278,7 @@ class Machine:
         raise NotImplementedError
 
 
+_SUBSCRIPT = re.compile(r"\w\[[^\]\[\n]*(?:\$[({]|`)")
 _THROUGH_PROC = re.compile(r"/+proc/+[^/]+/+(?:task/+[^/]+/+)?(root|cwd)(?=/|$)")
 _ANY_NUMBER = "719304258163"
 _ORDER = (Certainty.DEFINITE, Certainty.POSSIBLE, Certainty.CONDITIONAL)

@@ -13,6 +13,8 @@ from perdure.domain.effect import Pattern, Spelling, Text
 from perdure.guard import values
 from perdure.guard.values import Value
 
+_MOST_TRIES = 2_000_000
+"""What has more ways to match than this is not tried: nobody writes that, and it would take minutes."""
 _INTEGER = re.compile(r"\s*(-?\d+)\s*")
 
 
@@ -63,7 +65,7 @@ def _trimmed(pieces: Spelling, operator: str, pattern: str) -> Spelling:
 
 def _without(text: str, operator: str, pattern: str) -> str | None:
     matcher = compiled(pattern)
-    if matcher is None:
+    if matcher is None or _takes_long(text, pattern):
         return None
     prefix = operator.startswith("#")
     lengths = range(len(text) + 1)
@@ -79,7 +81,7 @@ def _replaced(text: str, pattern: str, other: str, *, every: bool) -> str | None
         return None
     anchor = pattern[:1] if pattern[:1] in {"#", "%"} and not every else ""
     matcher = compiled(pattern[len(anchor) :])
-    if matcher is None:
+    if matcher is None or _takes_long(text, pattern):
         return None
     if not pattern[len(anchor) :]:
         return {"#": other + text, "%": text + other}.get(anchor, text)
@@ -87,6 +89,16 @@ def _replaced(text: str, pattern: str, other: str, *, every: bool) -> str | None
     if anchor:
         expression = rf"\A(?:{expression})" if anchor == "#" else rf"(?:{expression})\Z"
     return re.sub(expression, lambda _: other, text, count=0 if every else 1, flags=re.DOTALL)
+
+
+def _takes_long(text: str, pattern: str) -> bool:
+    """Return whether matching goes through too many ways: each star multiplies them by the text's length."""
+    ways = 1
+    for _ in range(pattern.count("*") + 1):
+        ways *= len(text)
+        if ways > _MOST_TRIES:
+            return True
+    return False
 
 
 def _slice(text: str, arguments: list[str]) -> str | None:

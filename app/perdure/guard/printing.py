@@ -104,6 +104,8 @@ def _directive(directive: str, rest: list[Value]) -> Value:
     if kind == "b" and plain:
         return tuple(_unescaped(pieces) for pieces in argument)
     known = values.known(argument)
+    if re.search(r"\d{4}", directive):  # nobody wants so many blanks
+        known = None
     if known is None:
         return ((values.DIGITS,),) if kind in "diuxXo" else values.unknown("printf")
     if kind == "s" and "*" not in directive:

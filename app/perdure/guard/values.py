@@ -77,13 +77,11 @@ def joined(*values: Value) -> Value:
         if len(result) * len(value) > MOST_SPELLINGS:
             return unknown()
         result = tuple(dict.fromkeys(merged(left + right) for left in result for right in value))
-        if len(result[0]) > _MOST_PIECES:
-            return unknown()
     return result
 
 
 def merged(pieces: Spelling) -> Spelling:
-    """Return the pieces with neighbouring texts in one, and no empty one."""
+    """Return the pieces with neighbouring texts in one, and no empty one; of too many nothing is known."""
     result: list[Piece] = []
     for piece in pieces:
         last = result[-1] if result else None
@@ -98,7 +96,7 @@ def merged(pieces: Spelling) -> Spelling:
         elif isinstance(piece, Hole) and isinstance(last, Hole):
             continue
         result.append(piece)
-    return tuple(result)
+    return tuple(result) if len(result) <= _MOST_PIECES else (Hole(),)
 
 
 def shown(value: Value) -> str:
