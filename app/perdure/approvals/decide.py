@@ -339,6 +339,7 @@ def decide(
             risk=pipeline.risk,
             scopes=question.scopes if question is not None and decided.ruling is Ruling.ASK else (),
             skips_nothing=question is not None and question.skips_nothing,
+            touches=judged.changes,
             grants=tuple(grant.id for grant in pipeline.covering),
             policy_version=policy.version,
             trace=tuple(pipeline.trace),

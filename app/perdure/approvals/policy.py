@@ -7,6 +7,7 @@ evaluated is one that refuses, and nothing that is wrong makes it laxer.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -79,15 +80,20 @@ class Policy:
     @property
     def version(self) -> str:
         """The digest of everything that decides, 16 hexadecimal digits."""
-        said = [
-            self.mode.value,
-            [rule.text for rule in self.deny],
-            [rule.text for rule in self.ask],
-            sorted((surface.value, answer.value) for surface, answer in self.unattended),
-            [list(self.assessors.names), self.assessors.approve],
-            list(self.faults),
-        ]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+        return _version(self)
+
+
+@functools.lru_cache(maxsize=16)
+def _version(policy: Policy) -> str:
+    said = [
+        policy.mode.value,
+        [rule.text for rule in policy.deny],
+        [rule.text for rule in policy.ask],
+        sorted((surface.value, answer.value) for surface, answer in policy.unattended),
+        [list(policy.assessors.names), policy.assessors.approve],
+        list(policy.faults),
+    ]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
 
 def unreadable(why: str) -> Policy:

@@ -94,6 +94,8 @@ class Decision:
     """How far a person's yes may reach; empty where none is asked for."""
     skips_nothing: bool
     """Whether it is the floor or a rule that asks, so that nothing but a person answers, and only once."""
+    touches: tuple[str, ...]
+    """What it would write, move or delete, as far as that can be told."""
     grants: tuple[str, ...]
     """The ids of the grants that cover it, where it is allowed for that."""
     policy_version: str
@@ -116,6 +118,7 @@ class Decision:
             "reasons": [reason.to_json() for reason in self.reasons],
             "scopes": [scope.value for scope in self.scopes],
             "skips_nothing": self.skips_nothing,
+            "touches": list(self.touches),
             "grants": list(self.grants),
             "policy_version": self.policy_version,
             "trace": [step.to_json() for step in self.trace],
