@@ -1,8 +1,8 @@
 """Where this process runs from.
 
-Owns: telling a generation from any other environment, the home it lies in, reading its boot.json, and the command
-lines by which a message may refer to this installation. Does not own: the home's layout beyond the four names used
-here (pm's store/layout does), or writing anything. Keeps: app-outside-a-generation, app-boot-faults-named,
+Owns: telling a generation, and what Nix installed, from any other environment, the home it lies in, reading its
+boot.json, and the command lines by which a message may refer to this installation. Does not own: the home's layout
+beyond the four names used here (pm's store/layout does), or writing anything. Keeps: app-outside-a-generation, app-boot-faults-named,
 app-hints-run.
 """
 
@@ -26,9 +26,19 @@ class Installation:
     executable: Path
     """The interpreter."""
     generation: Path | None
-    """The generation's directory; None when the app runs from some other environment."""
+    """The generation's directory; None when the app runs from some other environment.
+
+    What Nix installed counts as one: a complete environment that never changes, with its boot manifest beside it.
+    """
     home: Path
-    """The home around the generation; outside one, the home that `perdure pm` would talk to."""
+    """The home around the generation; elsewhere, the home that `perdure pm` would talk to."""
+    managed: bool = False
+    """Whether Nix installed it: then its commands lie beside it, and none in the home."""
+
+    @property
+    def bin(self) -> Path:
+        """The directory of the commands."""
+        return self.generation / "bin" if self.managed and self.generation is not None else self.home / "bin"
 
     @property
     def boot_path(self) -> Path | None:
@@ -36,7 +46,7 @@ class Installation:
 
     @property
     def pm_launcher(self) -> Path:
-        return self.home / "bin" / ("perdure-pm.cmd" if sys.platform == "win32" else "perdure-pm")
+        return self.bin / ("perdure-pm.cmd" if sys.platform == "win32" else "perdure-pm")
 
     def host(self) -> Host:
         """Return what plugins are told about this process."""
@@ -50,7 +60,7 @@ class Installation:
 
     def app_command(self, *words: str) -> str:
         """Return a command line that runs `words` of this very app, for a hint."""
-        launcher = self.home / "bin" / ("perdure.cmd" if sys.platform == "win32" else "perdure")
+        launcher = self.bin / ("perdure.cmd" if sys.platform == "win32" else "perdure")
         if self.generation is not None and os.access(launcher, os.X_OK):
             return shlex.join([str(launcher), *words])
         return shlex.join([str(self.executable), "-m", "perdure", *words])
@@ -95,15 +105,18 @@ def find_installation(prefix: str, executable: str, environ: Mapping[str, str]) 
         prefix: the environment's directory. A generation's is `<home>/store/generations/<id>/venv`; the launcher may
             spell it with `bin/..` inside.
         executable: the interpreter.
-        environ: names the home outside a generation: `PERDURE_HOME`, else the platform's data directory + `perdure`.
+        environ: names the home outside a home's generation: `PERDURE_HOME`, else the platform's data directory + `perdure`.
     """
     venv = Path(os.path.abspath(prefix))
     place = venv.parent
+    # The install stamp lies where only Nix writes; which installation this is, no variable can say otherwise.
+    managed = venv.name == "venv" and (place / "install.json").is_file()
     is_generation = venv.name == "venv" and place.parent.name == "generations" and place.parent.parent.name == "store"
     return Installation(
         executable=Path(os.path.abspath(executable)),
-        generation=place if is_generation else None,
-        home=place.parents[2] if is_generation else _default_home(environ),
+        generation=place if is_generation or managed else None,
+        home=place.parents[2] if is_generation and not managed else _default_home(environ),
+        managed=managed,
     )
 
 

@@ -49,6 +49,7 @@ from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.obligations import find_obligations
 from perdure_pm.store import receipts
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.managed import load_stamp, refuse_managed
 
 LISTEN_SECONDS = 1.0
 """How often the death of the caller is looked for beside the end of stdin, which a fork of the caller can keep open."""
@@ -345,6 +346,9 @@ class Server:
             return None, KeyError(f"unknown operation: {request.operation}")
         if operation.mutating:
             try:
+                stamp = load_stamp(sys.prefix)
+                if stamp is not None:
+                    refuse_managed(stamp, request.operation)
                 self._open_receipt(request, frees=operation.frees)
             except PerdureError as refusal:
                 return None, refusal

@@ -19,7 +19,7 @@ from perdure_pm.cli.session import Session
 from perdure_pm.model.errors import EXIT_FOUND_WORK
 
 
-@click.command(cls=Verb, kind="mutating")
+@click.command(cls=Verb, kind="mutating", answers_managed=True)
 @click.argument("place", metavar="NAME")
 @click.pass_obj
 def plugin_new(session: Session, place: str) -> Answer:

@@ -14,7 +14,7 @@ from perdure_pm.cli.session import PROGRAM
 from perdure_pm.model.errors import UsageFault
 
 
-@click.command(cls=Verb)
+@click.command(cls=Verb, answers_managed=True)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completions(context: click.Context, shell: str) -> Answer:

@@ -109,13 +109,13 @@ def root() -> None:
     """Install an application with its plugins, keep it running, and repair it."""
 
 
-@root.command("version")
+@root.command("version", answers_managed=True)
 def version() -> NoReturn:
     """Show the version of PM."""
     raise _version()
 
 
-@root.command("help", add_help_option=False)
+@root.command("help", add_help_option=False, answers_managed=True)
 @click.argument("verb", nargs=-1)
 @click.pass_context
 def show_help(context: click.Context, verb: tuple[str, ...]) -> NoReturn:

@@ -88,7 +88,7 @@ def upgrade(session: Session, checkout: str | None, confirm_within: str | None, 
     return call(session, "upgrade", arguments, show_install)
 
 
-@click.command(cls=Verb, kind="building")
+@click.command(cls=Verb, kind="building", answers_managed=True)
 @CHECKOUT
 @click.option("--check", is_flag=True, help="Exit 3 when install would change something.")
 @click.option("--upgrade", "newest", is_flag=True, help="Plan an upgrade instead of an install.")
@@ -102,6 +102,12 @@ def plan(session: Session, checkout: str | None, check: bool, newest: bool, keep
     from perdure_pm.cli.remote import call
 
     session.flags["dry-run"] = True
+    if session.stamp is not None:
+        from perdure_pm.ops.managed import plan_managed
+        from perdure_pm.store.managed import WAYS
+
+        text = f"nothing to do: {session.stamp.place} is what Nix installed; another is selected by {WAYS['upgrade']}"
+        return Answer(status="noop", data=plan_managed(session.stamp), text=text)
     arguments = {"checkout": checkout, "keep_plugins": keep_plugins}
     answer = call(session, "upgrade" if newest else "install", arguments, show_install)
     changes = bool(answer.data.get("plan", {}).get("changes"))

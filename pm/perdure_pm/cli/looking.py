@@ -17,13 +17,17 @@ from perdure_pm.cli.session import Session
 from perdure_pm.model.errors import UsageFault
 
 
-@click.command(cls=Verb)
+@click.command(cls=Verb, answers_managed=True)
 @click.pass_obj
 def status(session: Session) -> Answer:
     """Show what is installed and what happened last."""
     from perdure_pm.ops.status import read_status
 
     data = read_status(session.layout, session.profile, session.environ, no_lazy=session.values["no-lazy"] is True)
+    if session.stamp is not None:
+        from perdure_pm.ops.managed import read_managed_status
+
+        data = read_managed_status(session.stamp, data)
     return Answer(data=data, text=true_hint(show_status(data), session) or "")
 
 
@@ -85,6 +89,14 @@ def show_status(data: Mapping[str, Any]) -> str:
             ["plugins", plugins or "none"],
             ["python", f"{interpreter['version']}   {interpreter['path']}{gone}"],
         ]
+    managed = data["managed"]
+    if managed is not None:
+        rows.append(["installed by", f"Nix, in {managed['path']}"])
+        if managed["host"] is not None:
+            plugins = ", ".join(f"{plugin['name']} {plugin['version']}" for plugin in managed["plugins"])
+            rows.append(["host", f"{managed['host']['name']} {managed['host']['version']}"])
+            rows.append(["plugins", plugins or "none"])
+        rows.append(["python", managed["python"]])
     if data["trial"]:
         rows.append(["on trial", say_trial(data["trial"])])
     rows += [["sits out", f"{item['name']}: {item['reason']}"] for item in data["sit_outs"]]

@@ -19,7 +19,7 @@ SHOWN_FILES = 10
 """How many files of one generation are named; --json names all of them."""
 
 
-@click.command(cls=Verb)
+@click.command(cls=Verb, answers_managed=True)
 @click.option("--deep", is_flag=True, help="Read every byte, of every generation and of PM itself.")
 @click.pass_obj
 def doctor(session: Session, deep: bool) -> Answer:
@@ -29,7 +29,12 @@ def doctor(session: Session, deep: bool) -> Answer:
     """
     from perdure_pm.ops.doctor import examine
 
-    data = examine(session.layout, session.profile, deep=deep, environ=session.environ)
+    if session.stamp is not None:
+        from perdure_pm.ops.managed import examine_managed
+
+        data = examine_managed(session.stamp, session.layout, deep=deep)
+    else:
+        data = examine(session.layout, session.profile, deep=deep, environ=session.environ)
     return Answer(
         data=data,
         text=_show_problems(data, session),

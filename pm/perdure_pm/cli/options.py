@@ -13,6 +13,7 @@ import click
 from perdure_pm.cli.render import write_talk
 from perdure_pm.cli.session import Session
 from perdure_pm.model.settings import BOOLEAN, BUILDING, EVERY, MUTATING, SETTINGS, Setting
+from perdure_pm.store.managed import refuse_managed
 
 VERB_SETTINGS = {"looking": (EVERY,), "mutating": (EVERY, MUTATING), "building": (EVERY, MUTATING, BUILDING)}
 """Which settings have an effect on which kind of verb. `--dry-run` is refused by the others; the rest they ignore."""
@@ -40,8 +41,18 @@ class SettingOption(click.Option):
 class Verb(click.Command):
     """A command with the shared options."""
 
-    def __init__(self, *args: Any, kind: str = "looking", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, kind: str = "looking", answers_managed: bool = False, **kwargs: Any) -> None:
+        """Take click's arguments, and two of our own.
+
+        Args:
+            args: click's.
+            kind: which of the shared options have an effect.
+            answers_managed: whether it has an answer where a package manager of the system installed PM. Every other
+                verb is about generations, of which there are none then, or changes something.
+            kwargs: click's.
+        """
         super().__init__(*args, **kwargs)
+        self.answers_managed = answers_managed
         self.params += shared_options(kind)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -50,6 +61,8 @@ class Verb(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         session = ctx.find_object(Session)
+        if session is not None and not self.answers_managed and session.stamp is not None:
+            refuse_managed(session.stamp, session.command)
         named = "" if session is None else session.find_disregarded_home()
         if session is not None and named:
             home = session.layout.home

@@ -6,6 +6,7 @@ Owns: the JSON envelope and the words for people. Does not own: what is answered
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from perdure_pm.cli.session import PROGRAM, Session, is_terminal, own_home
 from perdure_pm.model.errors import PerdureError
 from perdure_pm.model.identity import DEFAULT_PROFILE
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.managed import load_stamp
 from perdure_pm.wire import status_of
 
 SCHEMA = 1
@@ -127,6 +129,9 @@ def spell_program(layout: Layout, environ: Mapping[str, str]) -> str:
     launcher = layout.bin / PROGRAM
     folders = environ.get("PATH", "").split(os.pathsep)
     if not launcher.is_file():
+        with contextlib.suppress(PerdureError):
+            if (stamp := load_stamp(sys.prefix)) is not None:
+                return shlex.quote(str(stamp.launcher))
         other = own_home(sys.prefix)
         if other is None or not (other / "bin" / PROGRAM).is_file():
             return PROGRAM

@@ -18,6 +18,7 @@ from perdure_pm.model.errors import ConsentDeclined, ConsentMissing
 from perdure_pm.model.settings import BOOLEAN, FOREIGN, SETTINGS, Value, resolve
 from perdure_pm.store.home import check_written, resolve_home
 from perdure_pm.store.layout import Layout, default_home
+from perdure_pm.store.managed import Stamp, load_stamp
 
 if TYPE_CHECKING:
     from perdure_pm.ops.context import Context
@@ -81,6 +82,15 @@ class Session:
         """
         typed = None if self.flags.get("home") is None else self.values["home"]  # an empty one is a fault, no default
         return Layout(resolve_home(str(typed) if typed else own_home(sys.prefix) or default_home(self.environ)))
+
+    @cached_property
+    def stamp(self) -> Stamp | None:
+        """What a package manager of the system installed, where it installed this PM.
+
+        Raises:
+            IntegrityFault: it cannot be read.
+        """
+        return load_stamp(sys.prefix)
 
     def find_disregarded_home(self) -> str:
         """Return what PERDURE_HOME names where that is another home than the one that is acted on, else nothing."""

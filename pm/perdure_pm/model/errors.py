@@ -37,7 +37,7 @@ EXIT_CODES: dict[int, str] = {
     EXIT_BUSY: "another operation holds the mutex",
     EXIT_INTEGRITY: "contents are not what their hash says",
     EXIT_NO_SPACE: "no space left",
-    EXIT_REFUSED: "refused by policy: lazy installs off, consent missing, or another user's home",
+    EXIT_REFUSED: "refused by policy: lazy installs off, consent missing, another user's home, or one that Nix manages",
     EXIT_INTERNAL: "internal error",
     EXIT_INTERRUPTED: "interrupted (SIGINT)",
     EXIT_TERMINATED: "terminated (SIGTERM)",
@@ -331,6 +331,12 @@ class SourceUnusable(PerdureError):
     exit_code = EXIT_USAGE
     meaning = "A plugin's directory, file or repository is not there, is no plugin, or holds what no copy can hold."
     default_retry = "after-change"
+
+
+class ManagedElsewhere(PerdureError):
+    code = "managed-elsewhere"
+    exit_code = EXIT_REFUSED
+    meaning = "A package manager of the system installed this PM, and changes it; PM does not."
 
 
 class InternalFault(PerdureError):

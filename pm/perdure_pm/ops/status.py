@@ -60,6 +60,7 @@ def read_status(layout: Layout, profile: str, environ: Mapping[str, str], *, no_
         "profile": profile,
         "profiles": {name: _selected(layout, name) for name in list_profiles(layout)},
         "generation": shown,
+        "managed": None,
         "trial": _trial(layout, profile, current, findings),
         "sit_outs": _sit_outs(layout, profile, current),
         "skipped": [] if current is None else _skipped(layout, profile, current),
