@@ -20,8 +20,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 APP_SOURCES = ("app/perdure", "compat/perdure_compat", "plugins/facts/perdure_facts")
 APP_TESTS = ("tests/app", "tests/plugins", "tests/compat", "tests/architecture")
-PM_SOURCES = ("pm/perdure_pm", "pm/bootstrap.py", "pm/merge_yaml.py", ".ci/lint.py", "docs/generate.py")
-PM_TESTS = ("tests/pm", "tests/system", "tests/perf")
+PM_SOURCES = (
+    "pm/perdure_pm",
+    "pm/bootstrap.py",
+    "pm/merge_yaml.py",
+    ".ci/lint.py",
+    "docs/generate.py",
+    "nix/describe_install.py",
+    "nix/install_wheels.py",
+)
+PM_TESTS = ("tests/pm", "tests/system", "tests/nix", "tests/perf")
 
 # Settings of the person's own tools, which would make the same check say something else on another machine.
 _FOREIGN = ("MYPY", "PIP_", "PYTHON", "RUFF_", "UV_", "VIRTUAL_ENV")

@@ -69,7 +69,7 @@
         }
       );
 
-      overlays.default = final: _previous: {
+      overlays.default = final: prev: {
         perdure = (builds final).perdure;
         perdure-pm = (builds final).pm;
       };

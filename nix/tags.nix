@@ -40,7 +40,7 @@ let
       ) (down minor oldest);
       musllinux = map (at: "musllinux_1_${text at}_${arch}") (down minor 0);
     in
-    (if libc.name == "musl" then musllinux else manylinux) ++ [ "linux_${arch}" ];
+    [ "linux_${arch}" ] ++ (if libc.name == "musl" then musllinux else manylinux);
 
   darwin =
     { arch, macos, ... }:

@@ -109,7 +109,10 @@ let
         else
           [ 1 0 ];
       trimmed = withoutTrailingZeros release;
-      public = [ epoch trimmed pre post dev ];
+      start = [ epoch trimmed ];
+      untilPre = start ++ [ pre ];
+      untilPost = untilPre ++ [ post ];
+      public = untilPost ++ [ dev ];
       local = if at 13 == null then [ ] else map localPart (parts "[-_.]" (at 14));
     in
     if found == null then
@@ -120,11 +123,16 @@ let
           epoch
           release
           public
+          start
+          untilPre
+          untilPost
+          isDev
           isPost
+          post
           local
           ;
+        dev = elemAt dev 1;
         key = public ++ [ local ];
-        base = [ epoch trimmed ];
         isPre = isPre || isDev;
       };
 
@@ -155,22 +163,52 @@ let
     "!=" = version: wanted: !(equals version wanted);
     "<=" = version: wanted: !(wanted.public < version.public);
     ">=" = version: wanted: !(version.public < wanted.public);
-    # A pre-release of what is excluded is excluded too, unless the specifier itself names one.
+    # Below a version are not its own pre-releases, unless it is one itself: `<3.14` has no 3.14rc1.
     "<" =
       version: wanted:
-      version.key < wanted.key && !(!wanted.isPre && version.isPre && version.base == wanted.base);
+      version.key < (
+        if wanted.isPre then
+          wanted.key
+        else
+          # Its earliest development release.
+          (if wanted.isPost then wanted.untilPost else wanted.start ++ [ [ (-1) 0 ] (-1) ])
+          ++ [
+            [ 0 0 ]
+            [ ]
+          ]
+      );
+    # Above a version are neither its own local versions nor its own post-releases.
     ">" =
       version: wanted:
-      wanted.key < version.key
-      && !(!wanted.isPost && version.isPost && version.base == wanted.base)
-      && !(version.local != [ ] && version.base == wanted.base);
+      if wanted.isDev then
+        !(
+          version.key < wanted.untilPost
+          ++ [
+            [
+              0
+              (wanted.dev + 1)
+            ]
+            [ ]
+          ]
+        )
+      else if wanted.isPost then
+        !(
+          version.key < wanted.untilPre
+          ++ [
+            (wanted.post + 1)
+            [ 0 0 ]
+            [ ]
+          ]
+        )
+      else
+        wanted.untilPre < version.untilPre;
     "~=" =
       version: wanted:
       !(version.public < wanted.public)
       && sameStart (wanted // { release = genList (elemAt wanted.release) (length wanted.release - 1); }) version;
   };
 
-  # Whether `version operator wanted` holds, all texts; null where `operator wanted` is no specifier, or the version none.
+  # Whether `version operator wanted` holds, all texts; null where `operator wanted` is no specifier.
   satisfies =
     version: operator: wanted:
     let
@@ -187,12 +225,14 @@ let
     in
     if operator == "===" then
       toLower version == toLower wanted
-    else if left == null || !(operators ? ${operator}) then
+    else if !(operators ? ${operator}) then
       null
     else if prefix != null && takesWildcard then
-      (if operator == "==" then sameStart prefix left else !(sameStart prefix left))
+      left != null && (if operator == "==" then sameStart prefix left else !(sameStart prefix left))
     else if right == null || !isFit then
       null
+    else if left == null then
+      false
     else
       operators.${operator} left right;
 in

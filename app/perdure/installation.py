@@ -2,8 +2,8 @@
 
 Owns: telling a generation, and what Nix installed, from any other environment, the home it lies in, reading its
 boot.json, and the command lines by which a message may refer to this installation. Does not own: the home's layout
-beyond the four names used here (pm's store/layout does), or writing anything. Keeps: app-outside-a-generation, app-boot-faults-named,
-app-hints-run.
+beyond the four names used here (pm's store/layout does), or writing anything. Keeps: app-outside-a-generation,
+app-boot-faults-named, app-hints-run.
 """
 
 import os
@@ -67,6 +67,8 @@ class Installation:
 
     def pm_command(self, *words: str) -> str:
         """Return a command line that runs `words` of the home's PM, for a hint; without a PM, the way to get one."""
+        if self.managed and words[:1] in (("install",), ("repair",)):
+            return "nix-store --verify --check-contents --repair"  # PM refuses both there, and names the same
         if os.access(self.pm_launcher, os.X_OK):
             return shlex.join([str(self.pm_launcher), *words])
         bootstrap = shlex.join(["python3", "pm/bootstrap.py", "--home", str(self.home), "up"])
@@ -105,7 +107,8 @@ def find_installation(prefix: str, executable: str, environ: Mapping[str, str]) 
         prefix: the environment's directory. A generation's is `<home>/store/generations/<id>/venv`; the launcher may
             spell it with `bin/..` inside.
         executable: the interpreter.
-        environ: names the home outside a home's generation: `PERDURE_HOME`, else the platform's data directory + `perdure`.
+        environ: names the home outside a home's generation: `PERDURE_HOME`, else the platform's data directory +
+            `perdure`.
     """
     venv = Path(os.path.abspath(prefix))
     place = venv.parent

@@ -55,8 +55,11 @@ def findings(host: Host) -> list[Finding]:
 
 def _unusable(state: Path) -> str | None:
     if not os.path.lexists(state):
-        # It is made when something is first kept, which takes a writable home.
-        return None if os.access(state.parent, os.W_OK | os.X_OK) else "does not exist, and its home is not writable"
+        # It is made when something is first kept, which takes a writable home, or a place where one can be made.
+        nearest = next(folder for folder in state.parents if os.path.lexists(folder))
+        if os.access(nearest, os.W_OK | os.X_OK):
+            return None
+        return f"does not exist, and {'its home' if nearest == state.parent else nearest} is not writable"
     if not state.is_dir():
         return "is not a directory"
     return None if os.access(state, os.R_OK | os.W_OK | os.X_OK) else "is not writable by this user"

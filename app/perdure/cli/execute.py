@@ -79,8 +79,11 @@ def look_at_sentinels(session: Session) -> Sentinels:
 
 
 def record_folder(installation: Installation, profile: str) -> Path | None:
-    """Return where a profile's runs are recorded; None where there is no home, which none of this makes."""
-    if not installation.home.is_dir() or os.sep in profile or profile.startswith("."):
+    """Return where a profile's runs are recorded; None where there is no home.
+
+    PM makes that; of what Nix installed nobody else does, and there it is made with the first record.
+    """
+    if not (installation.managed or installation.home.is_dir()) or os.sep in profile or profile.startswith("."):
         return None
     return installation.home / "state" / profile
 

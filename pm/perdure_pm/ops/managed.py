@@ -12,7 +12,7 @@ from typing import Any
 from perdure_pm import __version__
 from perdure_pm.model.errors import PerdureError
 from perdure_pm.ops.doctor import Problem
-from perdure_pm.store.inventory import Finding, find_owners, find_record_deviations, take_inventory
+from perdure_pm.store.inventory import MISSING, Finding, find_owners, find_record_deviations, take_inventory
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.managed import WAYS, Stamp
 
@@ -54,14 +54,16 @@ def examine_managed(stamp: Stamp, layout: Layout, *, deep: bool) -> dict[str, An
             owners = find_owners(environment)
             files += len(owners)
             findings = [
-                Finding(path=path, problem="missing", distribution=owner)
+                Finding(path=path, problem=MISSING, distribution=owner)
                 for path, owner in sorted(owners.items())
                 if not (environment / path).exists()
             ]
+            if not owners:
+                findings.append(Finding(path="lib", problem=MISSING))
             if deep and not findings:
                 findings = find_record_deviations(environment, take_inventory(environment))
             if not (environment / "bin" / "python").exists():
-                findings.append(Finding(path="bin/python", problem="missing"))
+                findings.append(Finding(path="bin/python", problem=MISSING))
         except (PerdureError, OSError) as error:
             said = error.summary if isinstance(error, PerdureError) else f"{error.filename}: {error.strerror}"
             problems.append(Problem(code="managed-damaged", summary=f"{environment}: {said}", hint=WAYS["repair"]))

@@ -44,7 +44,9 @@ class TestEnvironment:
 
 
 TEST_ENVIRONMENTS = (
-    TestEnvironment("pm", "pm", ("test",), ("pm", "compat"), ("tests/pm", "tests/system"), ("tests/perf",)),
+    TestEnvironment(
+        "pm", "pm", ("test",), ("pm", "compat"), ("tests/pm", "tests/system", "tests/nix"), ("tests/perf",)
+    ),
     TestEnvironment(
         "app",
         ".",

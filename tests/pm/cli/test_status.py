@@ -88,6 +88,7 @@ def test_the_same_as_json(pm: CommandLine, layout: Layout) -> None:
                 "interpreter": {"version": "3.13.1", "path": "/usr/bin/python3", "present": True},
                 "packages": 1,
             },
+            "managed": None,
             "trial": None,
             "sit_outs": [],
             "skipped": [],
