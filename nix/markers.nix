@@ -187,7 +187,7 @@ let
           b = if name == "extra" then normalise right.value else right.value;
           asVersions = if elem name holdVersions then versions.satisfies a operator b else null;
         in
-        if (left.name == null) == (right.name == null) then
+        if name == null then
           fault at
         else if operator == "in" then
           isIn a b

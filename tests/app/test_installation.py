@@ -33,6 +33,26 @@ def test_a_generation_is_known_by_its_place(prefix: str, generation: str | None,
     )
 
 
+@pytest.mark.proves("app-managed-installation")
+@pytest.mark.platforms("linux", "darwin")
+def test_what_nix_installed_is_known_by_the_stamp_beside_it(tmp_path: Path) -> None:
+    place = tmp_path / "perdure-0.1.0"
+    (place / "bin").mkdir(parents=True)
+    prefix = str(place / "venv")
+    assert find_installation(prefix, "/python", {"PERDURE_HOME": "/chosen"}).generation is None
+    (place / "install.json").write_text("{}", encoding="utf-8")
+    found = find_installation(prefix, "/python", {"PERDURE_HOME": "/chosen"})
+    assert (found.generation, found.home, found.managed) == (place, Path("/chosen"), True)
+    assert found.pm_launcher == place / "bin/perdure-pm"
+    for name in ("perdure", "perdure-pm"):
+        (place / "bin" / name).write_text("#!/bin/sh\n", encoding="utf-8")
+        (place / "bin" / name).chmod(0o755)
+    assert found.app_command("tools") == f"{place}/bin/perdure tools"
+    assert found.pm_command("status") == f"{place}/bin/perdure-pm status"
+    # PM refuses these there.
+    assert found.pm_command("install") == "nix-store --verify --check-contents --repair"
+
+
 @pytest.mark.proves("app-outside-a-generation")
 @pytest.mark.platforms("linux")
 def test_outside_a_generation_the_home_is_the_users_data_directory() -> None:
