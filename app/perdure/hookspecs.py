@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import pluggy
 
+from perdure.domain.backend import Backend
 from perdure.domain.finding import Finding
 from perdure.domain.host import Host
 from perdure.domain.json_value import JsonValue
@@ -47,6 +48,21 @@ def tools(host: Host) -> Sequence[Tool] | None:
 
     Returns:
         The tools, in the order in which they are listed; None or an empty list for none.
+    """
+
+
+@hookspec
+def backends(host: Host) -> Sequence[Backend] | None:
+    """Return the places where this plugin can have commands run.
+
+    Called when a command is to run somewhere that app.yaml does not name. A name that app.yaml or an earlier plugin has
+    is theirs. What a backend says of its isolation relaxes classification alone; what raises counts as no.
+
+    Args:
+        host: the process that asks.
+
+    Returns:
+        The backends; None or an empty list for none.
     """
 
 

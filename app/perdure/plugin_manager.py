@@ -24,6 +24,7 @@ import pluggy
 from perdure import __version__, hookspecs
 from perdure.app_file import AppFile
 from perdure.crash_notes import CrashNotes, Note, normalise
+from perdure.domain.backend import Backend
 from perdure.domain.boot import Boot
 from perdure.domain.finding import Finding
 from perdure.domain.host import Host
@@ -140,6 +141,10 @@ class PluginManager:
                 else:
                     self._tools[tool.name] = OfferedTool(plugin=plugin, tool=tool)
         return self._tools
+
+    def backends(self) -> list[tuple[str, Backend]]:
+        """Return the backends that plugins provide, each with the plugin's name."""
+        return self._collect("backends", Backend)
 
     def findings(self) -> list[tuple[str, Finding]]:
         """Return what plugins report to doctor, each with the plugin's name."""

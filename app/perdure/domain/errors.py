@@ -385,6 +385,24 @@ class CommandNotExecutable(PerdureError):
     default_retry = "after-change"
 
 
+class BackendUnknown(PerdureError):
+    """There is no such backend."""
+
+    code = "backend-unknown"
+    exit_code = EXIT_USAGE
+    meaning = "No backend has that name, or what app.yaml says of backends cannot be used; nothing was started."
+    default_retry = "after-change"
+
+
+class BackendFailed(PerdureError):
+    """A backend cannot say how a command gets there."""
+
+    code = "backend-failed"
+    exit_code = EXIT_NOT_EXECUTABLE
+    meaning = "A backend, which a plugin may provide, does not say how a command is started there; nothing was started."
+    default_retry = "after-change"
+
+
 class RunRecordLost(PerdureError):
     """A run cannot be recorded."""
 
