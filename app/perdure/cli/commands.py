@@ -225,6 +225,13 @@ def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | Non
 @click.option("--most-output", type=click.IntRange(min=1_024), help="Bytes kept of each stream (262144).")
 @click.option("--yolo", is_flag=True, help="Ask about nothing but what the floor and the ask rules ask about.")
 @_context_option
+@click.option("--no-prompt", is_flag=True, help="Where a person must decide, wait for an answer from elsewhere.")
+@click.option(
+    "--answer-within", type=click.FloatRange(min=0.1, max=604_800), help="Seconds that a question stays open (300)."
+)
+@click.option(
+    "--session", "session_name", metavar="NAME", help="The session that it belongs to; a new one unless told."
+)
 @_json_option
 @click.pass_obj
 def execute(session: Session, **options: Unpack[ExecuteOptions]) -> Answer:
@@ -321,6 +328,85 @@ def test_decision(
     from perdure.cli.approving import show_decision
 
     return show_decision(session, command, shell, cwd, yolo=yolo, context=context)
+
+
+@approvals.command("list")
+@click.option("--all", "everything", is_flag=True, help="Also what is answered, expired or cancelled.")
+@click.option("--most", type=click.IntRange(min=1), default=1_000, show_default=True, help="The last ones.")
+@_json_option
+@click.pass_obj
+def list_proposals(session: Session, everything: bool, most: int) -> Answer:
+    """List what waits for a person's answer."""
+    from perdure.cli.proposals import list_entries
+
+    return list_entries(session, everything=everything, most=most)
+
+
+@approvals.command("show")
+@click.argument("proposal", metavar="ID")
+@_json_option
+@click.pass_obj
+def show_proposal(session: Session, proposal: str) -> Answer:
+    """Show what the proposal ID asks for, why, and what has become of it."""
+    from perdure.cli.proposals import show
+
+    return show(session, proposal)
+
+
+@approvals.command("approve")
+@click.argument("proposal", metavar="ID")
+@click.argument("scope", type=click.Choice(["once", "session", "always"]), default="once")
+@_json_option
+@click.pass_obj
+def approve_proposal(session: Session, proposal: str, scope: str) -> Answer:
+    """Approve the proposal ID: once, for its session, or always. Exit code 3 where nobody waits for it any more."""
+    from perdure.cli.proposals import approve
+
+    return approve(session, proposal, scope)
+
+
+@approvals.command("decline", context_settings={"ignore_unknown_options": True})
+@click.argument("proposal", metavar="ID")
+@click.argument("reason", nargs=-1)
+@_json_option
+@click.pass_obj
+def decline_proposal(session: Session, proposal: str, reason: tuple[str, ...]) -> Answer:
+    """Decline the proposal ID; REASON is told to whoever asked."""
+    from perdure.cli.proposals import decline
+
+    return decline(session, proposal, " ".join(reason))
+
+
+@approvals.command("watch")
+@_json_option
+@click.pass_obj
+def watch_proposals(session: Session) -> Answer:
+    """Show what is open whenever that changes, until Ctrl-C; with --json answer with the next change."""
+    from perdure.cli.proposals import watch
+
+    return watch(session)
+
+
+@approvals.command("audit")
+@click.option("--verify", is_flag=True, help="Check every row against the one before: exit code 3 where one differs.")
+@click.option("--most", type=click.IntRange(min=1), default=1_000, show_default=True, help="The last rows.")
+@_json_option
+@click.pass_obj
+def audit_trail(session: Session, verify: bool, most: int) -> Answer:
+    """List everything that was asked, answered, granted and run, in order."""
+    from perdure.cli.proposals import audit
+
+    return audit(session, verify=verify, most=most)
+
+
+@perdure.command()
+@_json_option
+@click.pass_obj
+def sessions(session: Session) -> Answer:
+    """List the sessions that have asked, and what they wait for."""
+    from perdure.cli.proposals import sessions as list_sessions
+
+    return list_sessions(session)
 
 
 @perdure.group(cls=_Group)

@@ -6,6 +6,7 @@ Owns: reading the script, choosing where the record goes, and passing on what ca
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ from pathlib import Path
 import anyio
 
 import perdure
+from perdure.approvals.asking import Asker
 from perdure.cli.approving import Decider, authority_for, decider_for
+from perdure.cli.asking import asker_for, at_a_terminal
 from perdure.cli.guard import directory_of, make_guard, own_folders
 from perdure.cli.options import ExecuteOptions
 from perdure.cli.output import Answer
@@ -35,11 +38,16 @@ def execute(session: Session, options: ExecuteOptions) -> Answer:
         PerdureError: it was not run, with the reason.
     """
     request = _request(session, options)
-    authority = authority_for(Surface(options["context"]), yolo=options["yolo"], answerable=False)
-    return _answer(session, run_in_terminal(session, request, decider_for(session, authority, runs=True)))
+    prompt = not options["no_prompt"]
+    answerable = at_a_terminal(session) if prompt else session.installation.home.is_dir()
+    authority = authority_for(Surface(options["context"]), yolo=options["yolo"], answerable=answerable)
+    if options["session_name"] is not None:
+        authority = dataclasses.replace(authority, session=options["session_name"])
+    asker = asker_for(session, authority, prompt=prompt, seconds=options["answer_within"])
+    return _answer(session, run_in_terminal(session, request, decider_for(session, authority, runs=True), asker))
 
 
-def run_in_terminal(session: Session, request: Request, decider: Decider) -> Finished:
+def run_in_terminal(session: Session, request: Request, decider: Decider, asker: Asker | None = None) -> Finished:
     """Run what is requested where it is allowed, and say what is to be said of the run.
 
     Raises:
@@ -51,6 +59,7 @@ def run_in_terminal(session: Session, request: Request, decider: Decider) -> Fin
     terminal = Terminal(
         guard=make_guard(session.installation),
         decide=decider.decide,
+        asker=asker,
         environ=session.environ,
         own_folders=own_folders(session.installation),
         record=lambda run: RunRecord(folder, run),

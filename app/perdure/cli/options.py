@@ -17,6 +17,9 @@ class ExecuteOptions(TypedDict):
     most_output: int | None
     yolo: bool
     context: str
+    no_prompt: bool
+    answer_within: float | None
+    session_name: str | None
 
 
 class AllowOptions(TypedDict):

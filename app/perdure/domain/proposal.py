@@ -89,6 +89,16 @@ class Pinned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What a yes for longer than once would grant: a rule key or a template, exactly one of the two."""
+
+    rule_key: str | None = None
+    argv_template: str | None = None
+    cwd_prefix: str | None = None
+    path_prefix: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """What is asked. It is written once and never changed."""
 
@@ -113,6 +123,7 @@ class Proposal:
     """What a person reads before the answer."""
     summary: str | None = None
     """What would change, where that can be told; None where no diff is available."""
+    offers: tuple[Offer, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what is not whole.
@@ -143,6 +154,8 @@ class Proposal:
             faults.append("created, expires: a time without its zone")
         elif not 0 < (self.expires - self.created).total_seconds() <= MOST_SECONDS:
             faults.append(f"expires: it is not between created and {MOST_SECONDS} s later")
+        if not self.offers and self.pinned.scopes != (Scope.ONCE,):
+            faults.append("pinned.scopes: more than once is possible, and nothing says what that would grant")
         if self.parent == self.session:
             faults.append("parent: a session is not its own")
         if faults:

@@ -13,25 +13,11 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from perdure.domain.json_value import JsonValue
+from perdure.store.port import Line
 
 BEGIN = "0" * 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One row."""
-
-    seq: int
-    at: int
-    """Milliseconds since 1970, UTC."""
-    event: str
-    subject: str
-    """The id of the proposal, grant or session that it is about."""
-    said: Mapping[str, JsonValue]
-    hash: str
 
 
 def append(connection: sqlite3.Connection, at: int, event: str, subject: str, said: Mapping[str, JsonValue]) -> None:

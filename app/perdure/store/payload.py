@@ -15,7 +15,7 @@ from typing import Any
 from perdure.domain.effect import Span
 from perdure.domain.operation import Digest, Operation, OperationKind, Principal, Surface
 from perdure.domain.outcome import Scope
-from perdure.domain.proposal import Default, Pinned, Proposal
+from perdure.domain.proposal import Default, Offer, Pinned, Proposal
 from perdure.domain.verdict import Reason, Risk
 
 FORM = 1
@@ -59,6 +59,7 @@ def _proposal(document: dict[str, Any]) -> Proposal:  # what JSON holds is anyth
             **document,
             "surface": Surface(document["surface"]),
             "requester": Principal(**document["requester"]),
+            "offers": tuple(Offer(**each) for each in document["offers"]),
             "created": dt.datetime.fromisoformat(document["created"]),
             "expires": dt.datetime.fromisoformat(document["expires"]),
             "operation": Operation(

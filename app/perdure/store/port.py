@@ -7,14 +7,28 @@ The same tests run on every store.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from perdure.domain.grant import Grant
+from perdure.domain.json_value import JsonValue
 from perdure.domain.outcome import Cause, Status
 from perdure.domain.proposal import Answer, Answerer, Entry, Proposal
-from perdure.store.audit import Line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One row of the audit trail."""
+
+    seq: int
+    at: int
+    """Milliseconds since 1970, UTC."""
+    event: str
+    subject: str
+    """The id of the proposal, grant or session that it is about."""
+    said: Mapping[str, JsonValue]
+    hash: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from perdure.store.database import Database
 from perdure.store.grants import SqliteGrants, at_of, millis
 from perdure.store.living import Process, is_alive, this_process
 from perdure.store.payload import PayloadCorrupt, dump, load
-from perdure.store.port import SessionSeen, Swept
+from perdure.store.port import Line, SessionSeen, Swept
 
 _LIFE = (
     "status, scope, cause, reason, answered_by, answered_via, settled, execution, execution_reason, run, runner_pid, "
@@ -253,7 +253,7 @@ FROM proposals WHERE profile = ? GROUP BY session, owner ORDER BY max(created)""
     def version(self) -> int:
         return self._database.version()
 
-    def audit(self, most: int | None = None) -> list[audit.Line]:
+    def audit(self, most: int | None = None) -> list[Line]:
         with self._database.reading() as connection:
             return list(audit.lines(connection, most))
 

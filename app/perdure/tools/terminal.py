@@ -9,6 +9,7 @@ exec-tree-ended, exec-environment, exec-damage-told.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import secrets
@@ -23,22 +24,32 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
+from perdure.approvals.asking import Asker
+from perdure.approvals.recheck import changed, stricter
+from perdure.approvals.service import Approvals, Asked
 from perdure.domain.decision import Decision, Stage
 from perdure.domain.errors import (
+    ApprovalCancelled,
+    ApprovalExpired,
+    CommandBlocked,
+    CommandDeclined,
     CommandDenied,
     CommandNeedsApproval,
     CommandNotExecutable,
     CommandNotFound,
     CommandRefused,
     PerdureError,
+    StoreUnavailable,
 )
 from perdure.domain.json_value import JsonValue
 from perdure.domain.operation import Operation, OperationKind
+from perdure.domain.outcome import Outcome
 from perdure.domain.verdict import Ruling, Verdict
 from perdure.guard.service import Guard, Place, View
 from perdure.tools import processes
 from perdure.tools.capture import Capture
 from perdure.tools.environment import scrub
+from perdure.tools.operands import resolved
 from perdure.tools.run_record import RunRecord
 from perdure.tools.sentinels import Damage, Sentinels
 
@@ -51,6 +62,8 @@ EXIT_TIMED_OUT = 124
 _GRACE_SECONDS = 2.0
 _DRAIN_SECONDS = 1.0
 _CHUNK = 64 * 1024
+_MOST_QUESTIONS = 8
+"""How often a command is asked about anew where somebody else has used the approval that it waited for too."""
 _FLOOR = frozenset({Stage.CATASTROPHIC, Stage.OWN_FEET})
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != "win32" else ()))
 
@@ -106,6 +119,17 @@ class Finished:
     """The command line that repairs it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """A request as it was looked at once."""
+
+    operation: Operation
+    decision: Decision
+    view: View
+    place: tuple[int, int]
+    """Which directory it would run in, whatever that is called by now."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Terminal:
     """Where the commands of an agent are run."""
@@ -113,6 +137,8 @@ class Terminal:
     guard: Guard
     decide: Callable[[Operation, View], Decision]
     """The one pipeline, with everything that it depends on at this moment."""
+    asker: Asker | None = None
+    """What asks a person; None where nobody can be asked."""
     environ: Mapping[str, str]
     own_folders: Sequence[str]
     """Directories of commands that are Perdure's own."""
@@ -129,6 +155,11 @@ class Terminal:
             CommandRefused: the floor refuses it; nothing was started.
             CommandDenied: a rule of the operator, or what stands for one, refuses it; nothing was started.
             CommandNeedsApproval: it needs a person's approval, and there is none to ask; nothing was started.
+            CommandDeclined: a person said no; nothing was started.
+            ApprovalExpired: nobody answered in time; nothing was started.
+            ApprovalCancelled: the question was withdrawn, with its cause; nothing was started.
+            StoreUnavailable: what was asked or answered cannot be kept; nothing was started.
+            CommandBlocked: it is not any more what was approved; nothing was started.
             CommandNotFound: there is no such program.
             CommandNotExecutable: it cannot be started.
             RunRecordLost: the run cannot be recorded, so nothing was started.
@@ -137,7 +168,8 @@ class Terminal:
         record = self.record(run)
         environment = scrub(self.environ, self.own_folders, run)
         # A text may take its whole budget to read: nothing else of this process waits for it.
-        verdict, decision = await anyio.to_thread.run_sync(self._decide, request, environment)
+        view, decision = await anyio.to_thread.run_sync(self._decide, request, environment)
+        verdict = view.verdict
         record.write(
             "judged",
             self._at(),
@@ -149,10 +181,85 @@ class Terminal:
             decision=decision.to_json(),
             layers=layers(),
         )
-        _require(decision, verdict, request)
-        return await self._started(request, environment, record, run, verdict)
+        asked: Asked | None = None
+        if decision.ruling is Ruling.ASK and self.asker is not None:
+            asked = await self._approved(self.asker, request, environment, record, run)
+        else:
+            _require(decision, verdict, request)
+        return await self._started(request, environment, record, run, verdict, asked)
 
-    def _decide(self, request: Request, environment: Mapping[str, str]) -> tuple[Verdict, Decision]:
+    async def _approved(
+        self, asker: Asker, request: Request, environment: Mapping[str, str], record: RunRecord, run: str
+    ) -> Asked | None:
+        """Return the approval that this run has claimed; None where it needs none any more."""
+        for _ in range(_MOST_QUESTIONS):
+            seen = await anyio.to_thread.run_sync(self._look, request, environment)
+            decision = seen.decision
+            if decision.ruling is not Ruling.ASK:
+                # Granted meanwhile, as with the answer to the same question; or refused.
+                _require(decision, None, request)
+                return None
+            asked = await asker.ask(seen.operation, decision, seen.view)
+            life = asked.entry.life
+            record.write(
+                "asked",
+                self._at(),
+                proposal=asked.entry.proposal.id,
+                outcome=asked.outcome.value,
+                cause=None if asked.cause is None else asked.cause.value,
+                scope=None if life.scope is None else life.scope.value,
+            )
+            require_approved(asked)
+            try:
+                if await self._claimed(asker, asked, seen, request, environment, run):
+                    return asked
+            except BaseException as error:
+                # What is not going to be run must not look as if it were; after a claim this changes nothing.
+                with contextlib.suppress(StoreUnavailable):
+                    asker.approvals.block(asked.entry.proposal.id, f"{type(error).__name__} before it was started")
+                raise
+        raise CommandNeedsApproval(
+            "the command was not run: others have used up every approval of it", context={"command": request.text}
+        )
+
+    async def _claimed(
+        self,
+        asker: Asker,
+        asked: Asked,
+        before: _Seen,
+        request: Request,
+        environment: Mapping[str, str],
+        run: str,
+    ) -> bool:
+        """Return whether an approval of what is still the same is this run's now.
+
+        Raises:
+            CommandBlocked: it is not the same.
+        """
+        proposal = asked.entry.proposal
+        try:
+            now = await anyio.to_thread.run_sync(self._look, request, environment)
+            why = stricter(proposal.pinned, now.decision) or changed(before.operation, now.operation)
+            why = why or (None if before.place == now.place else f"{request.cwd} is another directory")
+        except Exception as error:  # noqa: BLE001  # what cannot be looked at again is not what was approved
+            why = f"it cannot be looked at again: {type(error).__name__}: {error}"
+        if why is not None:
+            asker.approvals.block(proposal.id, why)
+            raise CommandBlocked(f"the command was approved and not run: {why}", context={"id": proposal.id})
+        return asker.approvals.begin(asked, run)
+
+    def _look(self, request: Request, environment: Mapping[str, str]) -> _Seen:
+        """Return what would be run now, what is decided of it now, and which directory that is in."""
+        view, decision = self._decide(request, environment)
+        found = os.stat(request.cwd)
+        return _Seen(
+            operation=resolved(operation_of(request), view.reading, environment),
+            decision=decision,
+            view=view,
+            place=(found.st_dev, found.st_ino),
+        )
+
+    def _decide(self, request: Request, environment: Mapping[str, str]) -> tuple[View, Decision]:
         shell = "bash" if request.script is None else request.shell
         place = Place(
             cwd=request.cwd,
@@ -161,22 +268,35 @@ class Terminal:
             complete=True,
         )
         view = self.guard.look(request.text, shell=shell, place=place)
-        return view.verdict, self.decide(operation_of(request), view)
+        return view, self.decide(operation_of(request), view)
 
     async def _started(
-        self, request: Request, environment: Mapping[str, str], record: RunRecord, run: str, verdict: Verdict
+        self,
+        request: Request,
+        environment: Mapping[str, str],
+        record: RunRecord,
+        run: str,
+        verdict: Verdict,
+        asked: Asked | None,
     ) -> Finished:
         began = time.monotonic()
         command = _command(request, environment)
         stdout, stderr = Capture(request.most_output), Capture(request.most_output)
-        sentinels = self.look()
         # Before the start: a signal that comes with it must not end this process and leave the command.
         with anyio.open_signal_receiver(*_ENDING_SIGNALS) as signals:
             try:
+                sentinels = self.look()
                 process = await processes.start(command, cwd=request.cwd, environment=environment)
-            except OSError as error:
-                record.write("failed-to-start", self._at(), reason=error.strerror or str(error))
+            except BaseException as error:
+                why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+                self._ended(asked, lambda approvals, which: approvals.not_started(which, why))
+                if not isinstance(error, OSError):
+                    raise
+                record.write("failed-to-start", self._at(), reason=why)
                 raise _not_started(command[0], request.cwd, error) from error
+            # A crash between the start and this line leaves the approval as dispatching: the next start says that
+            # nobody knows.
+            self._ended(asked, lambda approvals, which: approvals.executed(which, process.pid))
             record.write("executed", self._at(), pid=process.pid)
             ending = await _attend(process, request.seconds, stdout, stderr, signals)
         exit_code = _exit_code(process, ending)
@@ -209,6 +329,12 @@ class Terminal:
             repair=sentinels.repair(damage) if sentinels is not None and damage else None,
         )
 
+    def _ended(self, asked: Asked | None, write: Callable[[Approvals, Asked], None]) -> None:
+        """Have an approval say what became of its run; where that cannot be kept, the run goes on all the same."""
+        if asked is not None and self.asker is not None:
+            with contextlib.suppress(StoreUnavailable):
+                write(self.asker.approvals, asked)
+
     def _at(self) -> str:
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -229,13 +355,47 @@ def operation_of(request: Request) -> Operation:
     )
 
 
-def _require(decision: Decision, verdict: Verdict, request: Request) -> None:
+def require_approved(asked: Asked) -> None:
+    """Have nothing go on but what was approved, and say what it was otherwise.
+
+    Raises:
+        CommandDeclined: a person said no.
+        ApprovalExpired: nobody answered in time.
+        ApprovalCancelled: the question was withdrawn.
+    """
+    proposal = asked.entry.proposal
+    context: dict[str, JsonValue] = {
+        "id": proposal.id,
+        "outcome": asked.outcome.value,
+        "cause": None if asked.cause is None else asked.cause.value,
+        "reason": asked.why,
+    }
+    why = f": {asked.why}" if asked.why else ""
+    if asked.outcome is Outcome.APPROVED and not asked.entry.life.orphaned:
+        return
+    if asked.outcome is Outcome.APPROVED:
+        raise ApprovalCancelled("the command was approved when nobody waited for it, and was not run", context=context)
+    if asked.outcome is Outcome.DECLINED:
+        raise CommandDeclined(f"the command was not run: a person declined it{why}", context=context)
+    if asked.outcome is Outcome.EXPIRED:
+        raise ApprovalExpired(
+            "the command was not run: nobody answered in time, and silence is not consent", context=context
+        )
+    cause = asked.cause.value if asked.cause is not None else "cancelled"
+    raise ApprovalCancelled(
+        f"the command was not run: the question was withdrawn ({cause}){why}; nobody answered it, and silence is not "
+        "consent",
+        context=context,
+    )
+
+
+def _require(decision: Decision, verdict: Verdict | None, request: Request) -> None:
     if decision.ruling is Ruling.ALLOW:
         return
     why = "; ".join(dict.fromkeys(reason.text for reason in decision.reasons[:3]))
     context: dict[str, JsonValue] = {
         "command": request.text,
-        "verdict": verdict.to_json(),
+        "verdict": None if verdict is None else verdict.to_json(),
         "decision": decision.to_json(),
     }
     if decision.stage in _FLOOR:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from perdure.domain.operation import Operation, OperationKind, Principal, Surface
 from perdure.domain.outcome import Scope
-from perdure.domain.proposal import Answerer, Default, Pinned, Proposal, digest_of, new_id
+from perdure.domain.proposal import Answerer, Default, Offer, Pinned, Proposal, digest_of, new_id
 from perdure.domain.verdict import Reason, Risk
 from perdure.store.sqlite import SqliteStore
 
@@ -55,6 +55,7 @@ def proposal(command: str = "rm -r build", **changes: object) -> Proposal:
         "digest": digest_of(acted),
         "pinned": pinned(),
         "display": command,
+        "offers": (Offer(rule_key="delete", cwd_prefix="/project"),),
     }
     return Proposal(**{**values, **changes})  # type: ignore[arg-type]
 
