@@ -25,14 +25,9 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 
 from perdure.approvals.asking import Asker
-from perdure.approvals.recheck import changed, stricter
 from perdure.approvals.service import Approvals, Asked
 from perdure.domain.decision import Decision, Stage
 from perdure.domain.errors import (
-    ApprovalCancelled,
-    ApprovalExpired,
-    CommandBlocked,
-    CommandDeclined,
     CommandDenied,
     CommandNeedsApproval,
     CommandNotExecutable,
@@ -43,10 +38,10 @@ from perdure.domain.errors import (
 )
 from perdure.domain.json_value import JsonValue
 from perdure.domain.operation import Operation, OperationKind
-from perdure.domain.outcome import Outcome
 from perdure.domain.verdict import Ruling, Verdict
 from perdure.guard.service import Guard, Place, View
 from perdure.tools import processes
+from perdure.tools.approved import Seen, claim
 from perdure.tools.capture import Capture
 from perdure.tools.environment import scrub
 from perdure.tools.operands import resolved
@@ -62,8 +57,6 @@ EXIT_TIMED_OUT = 124
 _GRACE_SECONDS = 2.0
 _DRAIN_SECONDS = 1.0
 _CHUNK = 64 * 1024
-_MOST_QUESTIONS = 8
-"""How often a command is asked about anew where somebody else has used the approval that it waited for too."""
 _FLOOR = frozenset({Stage.CATASTROPHIC, Stage.OWN_FEET})
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != "win32" else ()))
 
@@ -117,17 +110,6 @@ class Finished:
     """What is not as it was before the run, of what Perdure needs."""
     repair: str | None = None
     """The command line that repairs it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """A request as it was looked at once."""
-
-    operation: Operation
-    decision: Decision
-    view: View
-    place: tuple[int, int]
-    """Which directory it would run in, whatever that is called by now."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,15 +173,9 @@ class Terminal:
     async def _approved(
         self, asker: Asker, request: Request, environment: Mapping[str, str], record: RunRecord, run: str
     ) -> Asked | None:
-        """Return the approval that this run has claimed; None where it needs none any more."""
-        for _ in range(_MOST_QUESTIONS):
-            seen = await anyio.to_thread.run_sync(self._look, request, environment)
-            decision = seen.decision
-            if decision.ruling is not Ruling.ASK:
-                # Granted meanwhile, as with the answer to the same question; or refused.
-                _require(decision, None, request)
-                return None
-            asked = await asker.ask(seen.operation, decision, seen.view)
+        """Return the approval that this run has claimed; None where it has been granted meanwhile."""
+
+        def note(asked: Asked) -> None:
             life = asked.entry.life
             record.write(
                 "asked",
@@ -209,50 +185,17 @@ class Terminal:
                 cause=None if asked.cause is None else asked.cause.value,
                 scope=None if life.scope is None else life.scope.value,
             )
-            require_approved(asked)
-            try:
-                if await self._claimed(asker, asked, seen, request, environment, run):
-                    return asked
-            except BaseException as error:
-                # What is not going to be run must not look as if it were; after a claim this changes nothing.
-                with contextlib.suppress(StoreUnavailable):
-                    asker.approvals.block(asked.entry.proposal.id, f"{type(error).__name__} before it was started")
-                raise
-        raise CommandNeedsApproval(
-            "the command was not run: others have used up every approval of it", context={"command": request.text}
-        )
 
-    async def _claimed(
-        self,
-        asker: Asker,
-        asked: Asked,
-        before: _Seen,
-        request: Request,
-        environment: Mapping[str, str],
-        run: str,
-    ) -> bool:
-        """Return whether an approval of what is still the same is this run's now.
+        asked, decision = await claim(asker, lambda: self._look(request, environment), run, note)
+        if asked is None:
+            _require(decision, None, request)
+        return asked
 
-        Raises:
-            CommandBlocked: it is not the same.
-        """
-        proposal = asked.entry.proposal
-        try:
-            now = await anyio.to_thread.run_sync(self._look, request, environment)
-            why = stricter(proposal.pinned, now.decision) or changed(before.operation, now.operation)
-            why = why or (None if before.place == now.place else f"{request.cwd} is another directory")
-        except Exception as error:  # noqa: BLE001  # what cannot be looked at again is not what was approved
-            why = f"it cannot be looked at again: {type(error).__name__}: {error}"
-        if why is not None:
-            asker.approvals.block(proposal.id, why)
-            raise CommandBlocked(f"the command was approved and not run: {why}", context={"id": proposal.id})
-        return asker.approvals.begin(asked, run)
-
-    def _look(self, request: Request, environment: Mapping[str, str]) -> _Seen:
+    def _look(self, request: Request, environment: Mapping[str, str]) -> Seen:
         """Return what would be run now, what is decided of it now, and which directory that is in."""
         view, decision = self._decide(request, environment)
         found = os.stat(request.cwd)
-        return _Seen(
+        return Seen(
             operation=resolved(operation_of(request), view.reading, environment),
             decision=decision,
             view=view,
@@ -352,40 +295,6 @@ def operation_of(request: Request) -> Operation:
         script=request.script,
         shell=request.shell,
         cwd=request.cwd,
-    )
-
-
-def require_approved(asked: Asked) -> None:
-    """Have nothing go on but what was approved, and say what it was otherwise.
-
-    Raises:
-        CommandDeclined: a person said no.
-        ApprovalExpired: nobody answered in time.
-        ApprovalCancelled: the question was withdrawn.
-    """
-    proposal = asked.entry.proposal
-    context: dict[str, JsonValue] = {
-        "id": proposal.id,
-        "outcome": asked.outcome.value,
-        "cause": None if asked.cause is None else asked.cause.value,
-        "reason": asked.why,
-    }
-    why = f": {asked.why}" if asked.why else ""
-    if asked.outcome is Outcome.APPROVED and not asked.entry.life.orphaned:
-        return
-    if asked.outcome is Outcome.APPROVED:
-        raise ApprovalCancelled("the command was approved when nobody waited for it, and was not run", context=context)
-    if asked.outcome is Outcome.DECLINED:
-        raise CommandDeclined(f"the command was not run: a person declined it{why}", context=context)
-    if asked.outcome is Outcome.EXPIRED:
-        raise ApprovalExpired(
-            "the command was not run: nobody answered in time, and silence is not consent", context=context
-        )
-    cause = asked.cause.value if asked.cause is not None else "cancelled"
-    raise ApprovalCancelled(
-        f"the command was not run: the question was withdrawn ({cause}){why}; nobody answered it, and silence is not "
-        "consent",
-        context=context,
     )
 
 
