@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import pluggy
 
+from perdure.domain.assessment import Assessment, AssessmentRequest
 from perdure.domain.backend import Backend
 from perdure.domain.finding import Finding
 from perdure.domain.host import Host
@@ -77,4 +78,22 @@ def findings(host: Host) -> Sequence[Finding] | None:
 
     Returns:
         One finding for each deviation; None or an empty list when all is well.
+    """
+
+
+@hookspec
+def assess(host: Host, request: AssessmentRequest) -> Assessment | None:
+    """Say something about what an agent wants to do, before a person is asked.
+
+    Called only for plugins that the profile names under `approvals.assessors.plugins`, and only for what classification
+    asks about: never for what is refused, or what a rule or the floor wants a person for. It may refuse, see a higher
+    risk, or say yes for this once, which counts where the operator set `approvals.assessors.approve`. What raises,
+    takes longer than `approvals.assessors.seconds`, or returns anything else leaves the question to a person.
+
+    Args:
+        host: the process that asks.
+        request: what is asked about; secrets in it are masked.
+
+    Returns:
+        The assessment; None for no opinion.
     """

@@ -15,6 +15,7 @@ exception and calls the last registered plugin first.
 import contextlib
 import importlib
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TypeVar
@@ -24,6 +25,7 @@ import pluggy
 from perdure import __version__, hookspecs
 from perdure.app_file import AppFile
 from perdure.crash_notes import CrashNotes, Note, normalise
+from perdure.domain.assessment import AssessmentRequest
 from perdure.domain.backend import Backend
 from perdure.domain.boot import Boot
 from perdure.domain.finding import Finding
@@ -149,6 +151,34 @@ class PluginManager:
     def findings(self) -> list[tuple[str, Finding]]:
         """Return what plugins report to doctor, each with the plugin's name."""
         return self._collect("findings", Finding)
+
+    def assess(self, names: Sequence[str], request: AssessmentRequest, seconds: float) -> list[tuple[str, object]]:
+        """Return what each of these plugins answers to `assess`: an exception where it raised, or is not done in time.
+
+        One that is not done is left behind: nothing waits for it, and what it says later counts for nothing.
+        """
+        found: list[tuple[str, object]] = []
+        for implementation in self._registry.hook.assess.get_hookimpls():
+            name = implementation.plugin_name
+            if name not in names:
+                continue
+            answers: list[object] = []
+            given = {"host": self._host, "request": request}
+
+            def ask(implementation: pluggy.HookImpl = implementation, answers: list[object] = answers) -> None:
+                try:
+                    answers.append(implementation.function(*(given[word] for word in implementation.argnames)))  # noqa: B023  # the same for all
+                except BaseException as error:  # noqa: BLE001  # as in every other hook
+                    answers.append(error)
+
+            thread = threading.Thread(target=ask, name=f"assess {name}", daemon=True)
+            thread.start()
+            thread.join(seconds)
+            answer = answers[0] if answers else TimeoutError(f"it did not answer within {seconds:g} s")
+            if isinstance(answer, BaseException):
+                self._record_exception(name, "hook", answer, hook="assess")
+            found.append((name, answer))
+        return found
 
     def _find_note(self, source: PluginSource, left_out: Mapping[str, Note]) -> Note | None:
         note = None if source.builtin or not left_out else left_out.get(normalise(source.distribution))

@@ -26,6 +26,7 @@ def test_the_api_is_these_names() -> None:
         for each in pkgutil.iter_modules(perdure.api.__path__)
     }
     assert found == {
+        "approvals": ["Assessment", "AssessmentRequest", "Opinion", "Risk"],
         "backends": ["Backend", "FarCommand", "Launch"],
         "findings": ["Finding"],
         "hooks": ["Host", "hookimpl"],
@@ -60,7 +61,7 @@ def test_every_hook_is_typed_and_documented_with_its_arguments() -> None:
     manager = pluggy.PluginManager("perdure")
     manager.add_hookspecs(hookspecs)
     hooks = {name: getattr(hookspecs, name) for name in vars(manager.hook) if not name.startswith("_")}
-    assert sorted(hooks) == ["backends", "configure", "findings", "tools"]
+    assert sorted(hooks) == ["assess", "backends", "configure", "findings", "tools"]
     for hook in hooks.values():
         signature = inspect.signature(hook)
         assert signature.return_annotation is not inspect.Signature.empty

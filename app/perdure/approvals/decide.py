@@ -14,11 +14,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from perdure.approvals.assessors import Assessment, Opinion
+from perdure.approvals.assessors import Assessed
 from perdure.approvals.commands import Judged
 from perdure.approvals.grants import find_grant, scopes_for
 from perdure.approvals.policy import Mode, Policy, Unattended
 from perdure.approvals.rules import Match, Rule
+from perdure.domain.assessment import Opinion
 from perdure.domain.decision import Decision, Said, Stage, Step
 from perdure.domain.grant import Grant
 from perdure.domain.operation import Authority, Operation
@@ -63,7 +64,7 @@ class Circumstances:
     isolated: bool = False
     """Whether the backend reaches nothing of this machine, as the registry of backends answered."""
     prepared: Prepared | None = None
-    assessments: Sequence[Assessment] = ()
+    assessments: Sequence[Assessed] = ()
     """What the assessors said, where they were consulted."""
     refused_before: Collection[frozenset[str]] = ()
     """The keys of what was declined or denied in this turn."""
@@ -345,6 +346,12 @@ def decide(
             trace=tuple(pipeline.trace),
         )
     raise AssertionError("the last stage decides")
+
+
+def is_for_assessors(decision: Decision) -> bool:
+    """Return whether assessors have a say: something would be put to a person, or refused for want of one."""
+    steps = {step.stage: step.said for step in decision.trace}
+    return steps[Stage.CLASSIFICATION] is Said.ASK and not decision.skips_nothing
 
 
 def is_instruction_file(path: str) -> bool:

@@ -11,20 +11,22 @@ import contextlib
 import datetime as dt
 import getpass
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perdure.app_file import PROFILE_VARIABLE, AppFile, AppFileUnfit
 from perdure.approvals.allowlist import Allowlist
 from perdure.approvals.ancestry import run_above
+from perdure.approvals.assessors import Asked, Assessed, consult
 from perdure.approvals.commands import judged
-from perdure.approvals.decide import Circumstances, decide
+from perdure.approvals.decide import Circumstances, decide, is_for_assessors
 from perdure.approvals.grants import grant_of_line
 from perdure.approvals.policy import Policy, parse_policy, unreadable
 from perdure.cli.guard import EXIT_OF, directory_of, make_guard, place_for, text_of
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
+from perdure.domain.assessment import AssessmentRequest
 from perdure.domain.decision import Decision
 from perdure.domain.errors import RefusedInsideRun
 from perdure.domain.grant import Grant
@@ -119,6 +121,8 @@ class Decider:
     spend: Callable[[str, dt.datetime], bool] | None = None
     """Counts one use of a grant and says whether it had one left; None where nothing will be run."""
     isolated: Callable[[str], bool] = field(default=lambda backend: False)
+    assess: Asked | None = None
+    """Asks the plugins that the policy names; None where there are none."""
     now: Callable[[], dt.datetime] = field(default=lambda: dt.datetime.now(dt.UTC))
 
     def decide(self, operation: Operation, view: View) -> Decision:
@@ -126,9 +130,13 @@ class Decider:
         now = self.now()
         grants, seen = self.grants(now), judged(operation, view.reading, view.verdict)
         isolated = self.isolated(operation.backend)
+        assessors, assessments = self.policy.assessors, tuple[Assessed, ...]()
         while True:
-            at = Circumstances(now=now, grants=grants, isolated=isolated)
+            at = Circumstances(now=now, grants=grants, isolated=isolated, assessments=assessments)
             decision = decide(operation, seen, self.authority, self.policy, at)
+            if self.assess is not None and assessors.names and not assessments and is_for_assessors(decision):
+                assessments = consult(self.assess, assessors.names, assessors.seconds, operation, decision)
+                continue
             counted = [grant.id for grant in grants if grant.id in decision.grants and grant.uses_left is not None]
             spent = [grant for grant in counted if self.spend is not None and not self.spend(grant, now)]
             if not spent:
@@ -171,7 +179,27 @@ def decider_for(session: Session, authority: Authority, *, runs: bool) -> Decide
         with store_of(session, make=False) as store:
             return store is not None and store.use_grant(grant, now)
 
-    return Decider(policy=policy, authority=authority, grants=grants, spend=spend if runs else None)
+    return Decider(
+        policy=policy,
+        authority=authority,
+        grants=grants,
+        spend=spend if runs else None,
+        assess=assessors_of(session) if policy.assessors.names else None,
+    )
+
+
+def assessors_of(session: Session) -> Asked:
+    """Return what asks the plugins of this process; they are loaded when the first question comes."""
+
+    def ask(names: Sequence[str], request: AssessmentRequest, seconds: float) -> Iterable[tuple[str, object]]:
+        manager = session.manager or session.load(session.load_boot())
+        known = len(manager.failures)
+        answers = manager.assess(names, request, seconds)
+        for failure in manager.failures[known:]:
+            session.output.warn(str(failure))
+        return answers
+
+    return ask
 
 
 def show_decision(
