@@ -1,7 +1,7 @@
 """The public surface: everything that a plugin may import from the app, by what it is for.
 
-Owns: which modules there are: `approvals`, `tools`, `workspace`, `backends`, `hooks`, `findings`; a name that is in none
-of their `__all__` is private and moves without notice. Does not own: the hooks' specifications, which a plugin
+Owns: which modules there are: `approvals`, `tools`, `workspace`, `backends`, `hooks`, `findings`; a name that is in
+none of their `__all__` is private and moves without notice. Does not own: the hooks' specifications, which a plugin
 implements and never imports (hookspecs). Keeps: app-plugins-use-only-the-api.
 
 A plugin is an object (most simply a module) with functions marked `@hookimpl` that are named after a hook::
