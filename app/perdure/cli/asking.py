@@ -12,14 +12,14 @@ from pathlib import Path
 
 from perdure.approvals.ancestry import run_above
 from perdure.approvals.asking import SECONDS, Asker
+from perdure.approvals.display import display
+from perdure.approvals.redact import mask
 from perdure.approvals.service import Approvals, Channel
 from perdure.cli.approving import profile_of
-from perdure.cli.output import printable
 from perdure.cli.prompt import Elsewhere, Terminal
 from perdure.cli.session import Session
-from perdure.domain.decision import Decision
 from perdure.domain.errors import StoreUnavailable
-from perdure.domain.operation import Authority, Operation
+from perdure.domain.operation import Authority
 from perdure.domain.outcome import Cause
 from perdure.store.port import ProposalStore
 
@@ -69,18 +69,8 @@ def asker_for(session: Session, authority: Authority, *, prompt: bool, seconds: 
         authority=authority,
         profile=profile_of(session),
         channel=channel,
-        mask=lambda operation: operation,
-        display=display_of,
+        mask=mask,
+        display=lambda operation, decision: display(operation, decision, authority.requester),
         seconds=seconds or SECONDS,
         interrupted=Cause.PROMPT_INTERRUPTED if prompt else Cause.TURN_INTERRUPTED,
     )
-
-
-def display_of(operation: Operation, decision: Decision) -> str:
-    """Return what a person reads of an operation."""
-    import shlex
-
-    text = operation.script if operation.script is not None else shlex.join(operation.argv)
-    lines = [f"An agent wants to run, in {operation.cwd}:", "", f"    {text}", ""]
-    lines += [f"risk {decision.risk.value}", *(f"  {reason.text}" for reason in decision.reasons)]
-    return printable("\n".join(lines))

@@ -8,6 +8,7 @@ the question stands there answers nothing.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import os
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from perdure.approvals.display import question
 from perdure.approvals.service import ChannelFailed
 from perdure.domain.outcome import Cause, Scope
 from perdure.domain.proposal import Answer, Default, Entry
@@ -91,8 +93,9 @@ class Elsewhere:
 
 def question_of(entry: Entry) -> str:
     """Return everything that a person reads before the answer."""
-    lines = [entry.proposal.display, ""]
-    return "\n".join([*lines, _words_for(entry)])
+    asked = entry.proposal
+    shown = question(asked.display, asked.id, asked.pinned.risk, asked.expires, dt.datetime.now(dt.UTC))
+    return f"{shown}\n\n{_words_for(entry)}"
 
 
 def _words_for(entry: Entry) -> str:

@@ -25,6 +25,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 
 from perdure.approvals.asking import Asker
+from perdure.approvals.redact import mask
 from perdure.approvals.service import Approvals, Asked
 from perdure.domain.decision import Decision, Stage
 from perdure.domain.errors import (
@@ -152,11 +153,12 @@ class Terminal:
         # A text may take its whole budget to read: nothing else of this process waits for it.
         view, decision = await anyio.to_thread.run_sync(self._decide, request, environment)
         verdict = view.verdict
+        masked = mask(operation_of(request))
         record.write(
             "judged",
             self._at(),
-            command=list[JsonValue](request.command) or None,
-            script=request.script,
+            command=None if masked.script is not None else list[JsonValue](masked.argv),
+            script=masked.script,
             shell=request.shell,
             cwd=request.cwd,
             verdict=verdict.to_json(),

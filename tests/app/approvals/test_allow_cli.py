@@ -80,6 +80,15 @@ def test_what_was_asked_about_most_is_suggested(generation: Generation, app_yaml
     assert not app_yaml.exists()
 
 
+@pytest.mark.proves("approvals-secrets-masked")
+def test_what_runs_has_its_secret_and_what_is_kept_has_not(generation: Generation) -> None:
+    generation.home.joinpath("state").mkdir()
+    done = generation.run("exec", "--", "TOKEN=hunter22 printf '%s' token=hunter22")
+    assert done.stdout == "token=hunter22"
+    (record,) = (generation.home / "state" / "default").glob("runs-*.jsonl")
+    assert "hunter22" not in record.read_text()
+
+
 @pytest.mark.proves("approvals-dry-run-same")
 def test_a_dry_run_restores_quoting_takes_one_word_as_it_is_and_leaves_nothing(
     generation: Generation, tmp_path: Path
