@@ -223,6 +223,7 @@ def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | Non
 @click.option("--cwd", type=click.Path(file_okay=False), help="Run it there.")
 @click.option("--seconds", type=click.FloatRange(min=0.1, max=86_400), help="How long it may take (120).")
 @click.option("--most-output", type=click.IntRange(min=1_024), help="Bytes kept of each stream (262144).")
+@click.option("--backend", help="Run it there: a name under `backends` in app.yaml, or one of a plugin.")
 @click.option("--yolo", is_flag=True, help="Ask about nothing but what the floor and the ask rules ask about.")
 @_context_option
 @click.option("--no-prompt", is_flag=True, help="Where a person must decide, wait for an answer from elsewhere.")

@@ -7,8 +7,10 @@ Owns: reading the script, choosing where the record goes, and passing on what ca
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -21,14 +23,19 @@ from perdure.cli.guard import directory_of, make_guard, own_folders
 from perdure.cli.options import ExecuteOptions
 from perdure.cli.output import Answer
 from perdure.cli.session import Session
+from perdure.domain.backend import Backend
 from perdure.domain.errors import UsageFault
 from perdure.domain.operation import Surface
 from perdure.installation import Installation
+from perdure.tools.backends import LOCAL, Backends
+from perdure.tools.environment import scrub
+from perdure.tools.processes import ask
 from perdure.tools.run_record import RunRecord
 from perdure.tools.sentinels import Sentinels
 from perdure.tools.terminal import MOST_OUTPUT, SECONDS, Finished, Request, Terminal, layers
 
 _PROFILE_VARIABLE = "PERDURE_PROFILE"
+_SECONDS_TO_INSPECT = 5.0
 
 
 def execute(session: Session, options: ExecuteOptions) -> Answer:
@@ -44,7 +51,8 @@ def execute(session: Session, options: ExecuteOptions) -> Answer:
     if options["session_name"] is not None:
         authority = dataclasses.replace(authority, session=options["session_name"])
     asker = asker_for(session, authority, prompt=prompt, seconds=options["answer_within"])
-    return _answer(session, run_in_terminal(session, request, decider_for(session, authority, runs=True), asker))
+    finished = run_in_terminal(session, request, decider_for(session, authority, runs=True), asker)
+    return _answer(session, finished, request.backend)
 
 
 def run_in_terminal(session: Session, request: Request, decider: Decider, asker: Asker | None = None) -> Finished:
@@ -56,6 +64,8 @@ def run_in_terminal(session: Session, request: Request, decider: Decider, asker:
     folder = record_folder(session.installation, session.environ.get(_PROFILE_VARIABLE) or "default")
     if folder is None:
         session.output.warn(f"there is no home at {session.installation.home}: this run is not recorded")
+    backends = backends_of(session)
+    decider.isolated = backends.isolated
     terminal = Terminal(
         guard=make_guard(session.installation),
         decide=decider.decide,
@@ -63,6 +73,7 @@ def run_in_terminal(session: Session, request: Request, decider: Decider, asker:
         environ=session.environ,
         own_folders=own_folders(session.installation),
         record=lambda run: RunRecord(folder, run),
+        backends=backends,
         look=lambda: look_at_sentinels(session),
     )
     finished = anyio.run(terminal.run, request)
@@ -72,9 +83,23 @@ def run_in_terminal(session: Session, request: Request, decider: Decider, asker:
     if finished.survivors:
         left = ", ".join(map(str, finished.survivors))
         session.output.warn(f"these processes of the command could not be ended: {left}")
+    if finished.untidy is not None:
+        session.output.warn(f"whether something is left in {request.backend} cannot be told: {finished.untidy}")
     if finished.ended == "timed-out":
         session.output.talk(f"the command was ended after {request.seconds:g} s")
     return finished
+
+
+def backends_of(session: Session) -> Backends:
+    """Return the backends of the profile and of its plugins, which are loaded where one of theirs may be meant."""
+
+    def provided() -> list[tuple[str, Backend]]:
+        return session.load_with_tools(session.load_boot()).backends()
+
+    def inspect(command: Sequence[str]) -> str | None:
+        return ask(command, scrub(session.environ, own_folders(session.installation), run=""), _SECONDS_TO_INSPECT)
+
+    return Backends(file=session.app_file, provided=functools.cache(provided), inspect=inspect)
 
 
 def look_at_sentinels(session: Session) -> Sentinels:
@@ -112,17 +137,22 @@ def _request(session: Session, options: ExecuteOptions) -> Request:
         text, command = command[0], ()
     if "\0" in (text or "".join(command)):
         raise UsageFault("a command cannot hold a NUL character", hint=hint)
+    backend, cwd = options["backend"] or LOCAL, options["cwd"]
+    if backend != LOCAL and cwd is not None and not cwd.startswith("/"):
+        raise UsageFault(f"--cwd names a directory in {backend}, from its top: {cwd} is none", hint=hint)
     return Request(
         command=command,
         script=text,
         shell=options["shell"],
-        cwd=directory_of(session, options["cwd"]),
+        cwd=directory_of(session, cwd) if backend == LOCAL else cwd or "/",
+        backend=backend,
+        far_cwd=None if backend == LOCAL else cwd,
         seconds=options["seconds"] or SECONDS,
         most_output=options["most_output"] or MOST_OUTPUT,
     )
 
 
-def _answer(session: Session, finished: Finished) -> Answer:
+def _answer(session: Session, finished: Finished, backend: str) -> Answer:
     stdout, stderr = (data.decode(errors="replace") for data in (finished.stdout, finished.stderr))
     if not session.output.as_json:
         session.output.pass_on(finished.stdout, finished.stderr)
@@ -131,6 +161,7 @@ def _answer(session: Session, finished: Finished) -> Answer:
             "run": finished.run,
             "verdict": finished.verdict.to_json(),
             "layers": layers(),
+            "backend": backend,
             "exit_code": finished.exit_code,
             "ended": finished.ended,
             "seconds": round(finished.seconds, 3),
@@ -142,6 +173,7 @@ def _answer(session: Session, finished: Finished) -> Answer:
             "survivors": list(finished.survivors),
             "damage": [each.to_json() for each in finished.damage],
             "repair": finished.repair,
+            "untidy": finished.untidy,
         },
         text=None,
         exit_code=finished.exit_code,

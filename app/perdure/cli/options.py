@@ -15,6 +15,7 @@ class ExecuteOptions(TypedDict):
     cwd: str | None
     seconds: float | None
     most_output: int | None
+    backend: str | None
     yolo: bool
     context: str
     no_prompt: bool

@@ -13,13 +13,13 @@ import re
 import shlex
 from dataclasses import dataclass
 
+from perdure.approvals.ancestry import RUN_VARIABLE
 from perdure.domain.backend import FarCommand, Launch
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-RUN_VARIABLE = "PERDURE_RUN"
 _END_SCRIPT = (
-    'for p in /proc/[0-9]*; do if tr "\\000" "\\n" <"$p/environ" 2>/dev/null | grep -qx "' + RUN_VARIABLE + '=$1"; '
-    'then kill -9 "${p#/proc/}" 2>/dev/null; fi; done; true'
+    'for p in /proc/[0-9]*; do if { tr "\\000" "\\n" <"$p/environ"; } 2>/dev/null | '
+    'grep -qx "' + RUN_VARIABLE + '=$1"; then kill -9 "${p#/proc/}" 2>/dev/null; fi; done; true'
 )
 """Ends what carries the run's id in its environment; on a far side without /proc it finds nothing."""
 

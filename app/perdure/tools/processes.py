@@ -25,6 +25,7 @@ from anyio.abc import Process
 _PR_SET_CHILD_SUBREAPER = 36
 _SECONDS_TO_END = 5.0
 _POLL_SECONDS = 0.01
+_LONGEST_SAID = 300
 
 
 async def start(command: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> Process:
@@ -43,6 +44,45 @@ async def start(command: Sequence[str], *, cwd: str, environment: Mapping[str, s
         env=dict(environment),
         start_new_session=True,
     )
+
+
+async def run_quietly(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> str | None:
+    """Run a program of ours to its end; return why it did not do its work, or None where it did."""
+    try:
+        with anyio.fail_after(seconds):
+            done = await anyio.run_process(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                check=False,
+                env=dict(environment),
+                start_new_session=True,
+            )
+    except TimeoutError:
+        return f"{command[0]} did not answer within {seconds:g} s"
+    except OSError as error:
+        return f"{command[0]}: {error.strerror or error}"
+    if done.returncode == 0:
+        return None
+    said = " ".join(done.stderr.decode(errors="replace").split())[:_LONGEST_SAID]
+    return f"{command[0]} ended with {done.returncode}" + (f": {said}" if said else "")
+
+
+def ask(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> str | None:
+    """Return what a program of ours prints, or None where it fails or does not answer in time."""
+    try:
+        done = subprocess.run(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            timeout=seconds,
+            env=dict(environment),
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace")
 
 
 def adopt_orphans() -> bool:

@@ -14,7 +14,6 @@ import datetime as dt
 import os
 import secrets
 import shlex
-import shutil
 import signal
 import sys
 import time
@@ -27,6 +26,7 @@ from anyio.abc import ByteReceiveStream, Process
 from perdure.approvals.asking import Asker
 from perdure.approvals.redact import mask
 from perdure.approvals.service import Approvals, Asked
+from perdure.domain.backend import FarCommand
 from perdure.domain.decision import Decision, Stage
 from perdure.domain.errors import (
     CommandDenied,
@@ -40,14 +40,16 @@ from perdure.domain.errors import (
 from perdure.domain.json_value import JsonValue
 from perdure.domain.operation import Operation, OperationKind
 from perdure.domain.verdict import Ruling, Verdict
-from perdure.guard.service import Guard, Place, View
+from perdure.guard.service import Guard, View
 from perdure.tools import processes
 from perdure.tools.approved import Seen, claim
+from perdure.tools.backends import LOCAL, Backends
 from perdure.tools.capture import Capture
 from perdure.tools.environment import scrub
 from perdure.tools.operands import resolved
 from perdure.tools.run_record import RunRecord
 from perdure.tools.sentinels import Damage, Sentinels
+from perdure.tools.ways import Way, far_way, local_way, place_of
 
 SECONDS = 120.0
 """How long a command may take unless told."""
@@ -77,6 +79,10 @@ class Request:
     most_output: int = MOST_OUTPUT
     kind: OperationKind = OperationKind.COMMAND
     """Which path wants it run."""
+    backend: str = LOCAL
+    """Where it runs."""
+    far_cwd: str | None = None
+    """The directory in another backend; None for where one comes out there."""
 
     @property
     def text(self) -> str:
@@ -111,6 +117,8 @@ class Finished:
     """What is not as it was before the run, of what Perdure needs."""
     repair: str | None = None
     """The command line that repairs it."""
+    untidy: str | None = None
+    """Why it cannot be told whether something is left in the backend."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,6 +135,8 @@ class Terminal:
     """Directories of commands that are Perdure's own."""
     record: Callable[[str], RunRecord]
     """The record for a run's id."""
+    backends: Backends | None = None
+    """Where commands may run besides here."""
     look: Callable[[], Sentinels | None] = lambda: None
     """Looks at what must still be there after a run."""
     now: Callable[[], dt.datetime] = field(default=lambda: dt.datetime.now(dt.UTC))
@@ -145,11 +155,13 @@ class Terminal:
             CommandBlocked: it is not any more what was approved; nothing was started.
             CommandNotFound: there is no such program.
             CommandNotExecutable: it cannot be started.
+            BackendUnknown, BackendFailed: there is no such backend, or it does not say how a command gets there.
             RunRecordLost: the run cannot be recorded, so nothing was started.
         """
         run = secrets.token_urlsafe(12)
         record = self.record(run)
         environment = scrub(self.environ, self.own_folders, run)
+        way = self._way(request, environment, run)
         # A text may take its whole budget to read: nothing else of this process waits for it.
         view, decision = await anyio.to_thread.run_sync(self._decide, request, environment)
         verdict = view.verdict
@@ -161,6 +173,7 @@ class Terminal:
             script=masked.script,
             shell=request.shell,
             cwd=request.cwd,
+            backend=request.backend,
             verdict=verdict.to_json(),
             decision=decision.to_json(),
             layers=layers(),
@@ -170,7 +183,14 @@ class Terminal:
             asked = await self._approved(self.asker, request, environment, record, run)
         else:
             _require(decision, verdict, request)
-        return await self._started(request, environment, record, run, verdict, asked)
+        return await self._started(request, way, record, run, verdict, asked)
+
+    def _way(self, request: Request, environment: Mapping[str, str], run: str) -> Way:
+        words = _words(request)
+        if request.backend == LOCAL or self.backends is None:
+            return local_way(words, cwd=request.cwd, environment=environment)
+        far = FarCommand(run=run, command=tuple(words), cwd=request.far_cwd)
+        return far_way(self.backends, request.backend, far, environ=self.environ, environment=environment)
 
     async def _approved(
         self, asker: Asker, request: Request, environment: Mapping[str, str], record: RunRecord, run: str
@@ -196,9 +216,11 @@ class Terminal:
     def _look(self, request: Request, environment: Mapping[str, str]) -> Seen:
         """Return what would be run now, what is decided of it now, and which directory that is in."""
         view, decision = self._decide(request, environment)
-        found = os.stat(request.cwd)
+        operation, here = operation_of(request), request.backend == LOCAL
+        # Which program and which directory are meant elsewhere cannot be looked up here.
+        found = os.stat(request.cwd if here else os.sep)
         return Seen(
-            operation=resolved(operation_of(request), view.reading, environment),
+            operation=resolved(operation, view.reading, environment) if here else operation,
             decision=decision,
             view=view,
             place=(found.st_dev, found.st_ino),
@@ -206,44 +228,34 @@ class Terminal:
 
     def _decide(self, request: Request, environment: Mapping[str, str]) -> tuple[View, Decision]:
         shell = "bash" if request.script is None else request.shell
-        place = Place(
-            cwd=request.cwd,
-            home=environment.get("HOME", os.path.expanduser("~")),
-            environment=environment,
-            complete=True,
-        )
+        place = place_of(request.backend, cwd=request.cwd, far_cwd=request.far_cwd, environment=environment)
         view = self.guard.look(request.text, shell=shell, place=place)
         return view, self.decide(operation_of(request), view)
 
     async def _started(
-        self,
-        request: Request,
-        environment: Mapping[str, str],
-        record: RunRecord,
-        run: str,
-        verdict: Verdict,
-        asked: Asked | None,
+        self, request: Request, way: Way, record: RunRecord, run: str, verdict: Verdict, asked: Asked | None
     ) -> Finished:
         began = time.monotonic()
-        command = _command(request, environment)
+        command = way.command
         stdout, stderr = Capture(request.most_output), Capture(request.most_output)
         # Before the start: a signal that comes with it must not end this process and leave the command.
         with anyio.open_signal_receiver(*_ENDING_SIGNALS) as signals:
             try:
                 sentinels = self.look()
-                process = await processes.start(command, cwd=request.cwd, environment=environment)
+                process = await processes.start(command, cwd=way.cwd, environment=way.environment)
             except BaseException as error:
                 why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
                 self._ended(asked, lambda approvals, which: approvals.not_started(which, why))
                 if not isinstance(error, OSError):
                     raise
                 record.write("failed-to-start", self._at(), reason=why)
-                raise _not_started(command[0], request.cwd, error) from error
+                raise _not_started(command[0], way.cwd, error) from error
             # A crash between the start and this line leaves the approval as dispatching: the next start says that
             # nobody knows.
             self._ended(asked, lambda approvals, which: approvals.executed(which, process.pid))
             record.write("executed", self._at(), pid=process.pid)
             ending = await _attend(process, request.seconds, stdout, stderr, signals)
+        untidy = await way.tidy()
         exit_code = _exit_code(process, ending)
         damage = tuple(sentinels.damage()) if sentinels is not None else ()
         record.write(
@@ -256,6 +268,7 @@ class Terminal:
             stderr_bytes=stderr.seen,
             survivors=list[JsonValue](ending.survivors),
             damage=[each.to_json() for each in damage],
+            untidy=untidy,
         )
         return Finished(
             run=run,
@@ -272,6 +285,7 @@ class Terminal:
             signal=ending.signal,
             damage=damage,
             repair=sentinels.repair(damage) if sentinels is not None and damage else None,
+            untidy=untidy,
         )
 
     def _ended(self, asked: Asked | None, write: Callable[[Approvals, Asked], None]) -> None:
@@ -297,6 +311,7 @@ def operation_of(request: Request) -> Operation:
         script=request.script,
         shell=request.shell,
         cwd=request.cwd,
+        backend=request.backend,
     )
 
 
@@ -319,15 +334,12 @@ def _require(decision: Decision, verdict: Verdict | None, request: Request) -> N
     )
 
 
-def _command(request: Request, environment: Mapping[str, str]) -> list[str]:
+def _words(request: Request) -> list[str]:
+    """Return program and arguments, wherever they run."""
     if request.script is None:
-        # The program that the scrubbed PATH finds, not the one that the app's own would.
-        program = request.command[0]
-        found = shutil.which(program, path=environment.get("PATH", os.defpath)) if os.sep not in program else None
-        return [found or program, *request.command[1:]]
-    found = shutil.which(request.shell, path=environment.get("PATH", os.defpath)) or request.shell
+        return list(request.command)
     options = ["--noprofile", "--norc"] if request.shell == "bash" else []
-    return [found, *options, "-c", request.script]
+    return [request.shell, *options, "-c", request.script]
 
 
 def _not_started(program: str, cwd: str, error: OSError) -> PerdureError:
