@@ -7,7 +7,12 @@ let
   inherit (builtins) concatStringsSep filter map;
   inherit (pkgs) stdenv;
   target = import ./target.nix { inherit pkgs python; };
-  fetch = source: pkgs.fetchurl { inherit (source.wheel) url sha256; };
+  fetch =
+    source:
+    pkgs.fetchurl {
+      name = source.wheel.filename;
+      inherit (source.wheel) url sha256;
+    };
 
   # uv as PM pins it. Its musllinux wheel is one static binary, which runs on every Linux as it is.
   uv =
@@ -65,8 +70,12 @@ let
     stdenv.mkDerivation {
       inherit pname version passthru;
       dontUnpack = true;
+      dontConfigure = true;
+      dontBuild = true;
       dontStrip = true;
-      # Compiled modules find the C library and libgcc_s through their RPATH: wheels are made for other systems.
+      # Compiled modules find the C library and libgcc_s through their RPATH: wheels are made for other systems. Called
+      # below, and not by itself at the end: RECORD is to name the bytes that stay.
+      dontAutoPatchelf = true;
       nativeBuildInputs = if isLinux then [ pkgs.autoPatchelfHook ] else [ ];
       buildInputs = if isLinux then [ stdenv.cc.cc.lib ] else [ ];
       # Hash randomisation reaches the order of sets in byte code.
@@ -82,6 +91,10 @@ let
           if [ -e "$wheel" ]; then set -- "$@" "$wheel"; fi
         done
         ${python.interpreter} -I -B ${./install_wheels.py} "$out" "$@"
+        if type autoPatchelf >/dev/null 2>&1; then
+          autoPatchelf -- "$out"
+          ${python.interpreter} -I -B ${./install_wheels.py} --record "$out"
+        fi
         ${finish}
         true
       '';

@@ -1,6 +1,7 @@
 """Make a directory of the store an environment that holds these wheels, the same to the byte each time.
 
-    python3 -I install_wheels.py PREFIX WHEEL...
+    python3 -I install_wheels.py PREFIX WHEEL...      have it
+    python3 -I install_wheels.py --record PREFIX      have RECORD say what a tool has made of compiled modules since
 
 Owns: a virtual environment's own files, unpacking wheels into it with every hash of their RECORD checked, commands,
 and byte code. Does not own: which wheels (nix/lock.nix), nor building any. Keeps: nix-same-bytes.
@@ -21,7 +22,7 @@ import re
 import sys
 import sysconfig
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 _PLACES = {"purelib": "site", "platlib": "site", "scripts": "bin", "data": ""}
@@ -91,8 +92,24 @@ def install(prefix: Path, site: Path, wheel: Path) -> None:
             for name, text in commands(archive.read(entry_points).decode()):
                 rows.append(write_script(prefix, site, name, text))
         rows.append(write(site, site / metadata / "INSTALLER", b"nix\n", 0o644))
-        lines = [*(",".join(row) for row in sorted(rows)), f"{records[0]},,", ""]
-        (site / records[0]).write_text("\n".join(lines), encoding="utf-8")
+        write_record(site / records[0], [*sorted(rows), (records[0], "", "")])
+
+
+def record_again(prefix: Path) -> None:
+    """Have every RECORD of the environment name the bytes that are there."""
+    for record in sorted(prefix.glob("lib/python3*/site-packages/*.dist-info/RECORD")):
+        site = record.parent.parent
+        lines = []
+        for name, recorded, size in csv.reader(record.read_text(encoding="utf-8").splitlines()):
+            data = (site / name).read_bytes() if recorded else b""
+            lines.append((name, f"sha256={digest(data)}", str(len(data))) if recorded else (name, recorded, size))
+        write_record(record, lines)
+
+
+def write_record(record: Path, rows: Iterable[Sequence[str]]) -> None:
+    """Have a RECORD of these rows."""
+    with record.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def check(wheel: Path, name: str, data: bytes, recorded: str) -> None:
@@ -166,6 +183,9 @@ def compile_all(site: Path) -> None:
 
 if __name__ == "__main__":
     try:
+        if sys.argv[1] == "--record":
+            record_again(Path(sys.argv[2]))
+            sys.exit()
         make_environment(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])
     except (Fault, OSError, zipfile.BadZipFile) as error:
         sys.exit(f"error: {error}")

@@ -44,6 +44,5 @@ environment.make {
   passthru = {
     inherit (environment) uv;
     inherit lock python;
-    unfit = !((import ./versions.nix).satisfiesAll python.version lock.requiresPython);
   };
 }

@@ -33,8 +33,8 @@ rec {
         name = "glibc";
         minor = if glibc == null then 28 else fromJSON (elemAt glibc 1);
       };
-  # The oldest macOS that nixpkgs builds for is at least this new.
-  macos = 11;
+  # The oldest macOS that the package set builds for.
+  macos = fromJSON (elemAt (match "([0-9]+).*" (platform.darwinMinVersion or "11.3")) 0);
   markers = {
     implementation_name = "cpython";
     implementation_version = python.version;

@@ -365,7 +365,7 @@ def test_locks_of_other_projects_are_read_as_uv_and_packaging_read_them(
     )
     network = network_variables(network_of(resolve(SETTINGS, {}, network_environment, {})))
     subprocess.run(
-        [uv, "lock", "--no-config", "--project", tmp_path],
+        [uv, "lock", "--no-config", "--system-certs", "--project", tmp_path],
         check=True,
         capture_output=True,
         env={"PATH": os.defpath, "HOME": str(tmp_path), **network},

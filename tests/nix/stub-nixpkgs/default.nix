@@ -29,7 +29,14 @@ rec {
     };
   };
   runtimeShell = "/bin/sh";
-  autoPatchelfHook = null;
+  # The one of nixpkgs gives compiled modules an RPATH. Here they need none; what shows is that their bytes change after
+  # they were unpacked: a byte at the end of a module hurts nobody.
+  autoPatchelfHook = ''
+    autoPatchelf() {
+      [ "$1" = -- ] && [ -d "$2" ]
+      find "$2" -type f -name '*.so' | while read -r module; do printf '\0' >>"$module"; done
+    }
+  '';
   git = null;
 
   python3 = {
@@ -38,9 +45,13 @@ rec {
   };
 
   fetchurl =
-    { url, sha256 }:
+    {
+      name,
+      url,
+      sha256,
+    }:
     derivation {
-      name = builtins.replaceStrings [ "%2B" ] [ "+" ] (baseNameOf url);
+      inherit name;
       builder = "builtin:fetchurl";
       system = "builtin";
       inherit url;
@@ -84,6 +95,7 @@ rec {
           "buildInputs"
         ];
         name = attributes.name or "${attributes.pname}-${attributes.version}";
+        hooks = builtins.concatStringsSep "\n" (builtins.filter builtins.isString (attributes.nativeBuildInputs or [ ]));
         built = derivation (
           given
           // {
@@ -95,6 +107,7 @@ rec {
                 PATH=/usr/bin:/bin
                 export PATH SOURCE_DATE_EPOCH=1
                 cd "$NIX_BUILD_TOP"
+                ${hooks}
                 eval "$installPhase"
               ''
             ];
