@@ -28,6 +28,6 @@ environment.make {
   };
   passthru = {
     inherit lock python;
-    plugins = [ "perdure-facts" ];
+    plugins = lock.members "perdure" "bundled";
   };
 }

@@ -189,6 +189,8 @@ in
   inherit closure;
   requiresPython = lock.requires-python or "";
   versionOf = name: (root name).version;
+  # The names that a dependency group of a project lists itself.
+  members = name: group: map (dependency: dependency.name) (root name).dev-dependencies.${group};
   # Every marker and every package's wheels, for the test that compares with `packaging`.
   chosen = map (package: {
     inherit (package) name;

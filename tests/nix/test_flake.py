@@ -31,6 +31,12 @@ def repository(own_nix: Nix) -> Nix:
 def test_the_flake_passes_its_checks_with_the_stub_in_the_place_of_nixpkgs(repository: Nix) -> None:
     ended = repository.run("nix", "flake", "check", "./nix", *OVERRIDE, STUB)
     assert "error" not in ended.err
+    for words, said in (
+        (("./nix", "--", "--version"), "perdure 0.1.0\n"),
+        (("./nix#pm", "--", "version"), "perdure-pm 0.1.0\n"),
+    ):
+        flake, *more = words
+        assert repository.run("nix", "run", flake, *OVERRIDE, STUB, *more).out == said
 
 
 @pytest.mark.proves("nix-flake")
