@@ -72,6 +72,7 @@ class Act(StrEnum):
     OVERWRITE = "overwrite"  # the name gets other content, or becomes a link to something else
     CHANGE = "change"  # written in place: appended to, edited, patched
     PERMIT = "permit"  # mode, owner, attributes
+    CLOSE = "close"  # a directory that nobody comes through any more
     READ = "read"
     MOUNT = "mount"  # something is mounted over it or unmounted
     FORK = "fork"  # a function starts itself again in a process of its own, whatever happens: it never ends

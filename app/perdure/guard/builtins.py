@@ -77,11 +77,13 @@ def _pushd(machine: Machine, arguments: list[Value], state: State) -> Outcome:
 
 
 def _popd(machine: Machine, arguments: list[Value], state: State) -> Outcome:
-    state.assign("OLDPWD", state.directories)
+    before = state.variable("OLDPWD")
     state.variables.pop("PWD", None)
-    if not state.stack:
+    if not state.stack:  # it fails where the shell that this one comes from has left nothing there
+        state.assign("OLDPWD", values.union(state.directories, before or values.unknown("$OLDPWD")))
         state.directories = values.union(state.directories, values.unknown("popd"))
         return Outcome(state, state)
+    state.assign("OLDPWD", state.directories)
     if len(arguments) > 1:
         state.directories, state.stack = values.unknown("popd"), ()
     else:
@@ -403,7 +405,7 @@ def _break(machine: Machine, arguments: list[Value], state: State) -> Outcome:
 
 
 def _hash(machine: Machine, arguments: list[Value], state: State) -> Outcome:
-    if any(word is None or (word.startswith("-") and "p" in word) for word in _known(arguments[1:])):
+    if any(word is None or (word[:1] == "-" != word[1:2] and "p" in word) for word in _known(arguments[1:])):
         machine.problem("hash -p: a name stands for another program from here on")
     return Outcome(state, state)
 

@@ -189,7 +189,8 @@ def _kind(program: str, words: list[str | None], arguments: tuple[Word, ...]) ->
         verbs = [word for word in words if word is not None and not word.startswith("-")]
         if verbs[:1] == ["isolate"] or verbs[:1] == ["start"]:
             return "shutdown" if _TARGETS & set(verbs[1:]) else None
-        return "shutdown" if verbs[:1] and verbs[0] in _UNITS - {"exit"} else None
+        cancels = "--when=cancel" in options or ("--when" in words and "cancel" in verbs)
+        return "shutdown" if verbs[:1] and verbs[0] in _UNITS - {"exit"} and not cancels else None
     if program == "kexec":
         return "shutdown" if {"-e", "--exec"} & options else None
     if program == "killall5":

@@ -215,7 +215,8 @@ def _is_safe(rule: _Safe, arguments: Sequence[Word]) -> bool:
     operands = [word for word in known if word is None or not word.startswith("-")]
     if rule.words and not any(_begins(known, words) for words in rule.words):
         return False
-    if rule.operands is not None and len(operands) > rule.operands:
+    # A word that is not known may be several.
+    if rule.operands is not None and (len(operands) > rule.operands or None in operands):
         return False
     if rule.needs and not any(word in rule.needs for word in known):
         return False

@@ -247,6 +247,8 @@ def module(machine: Machine, python: str, name: str, words: list[Value], state: 
         _pip(machine, python, words, state)
     elif name in {"venv", "virtualenv"}:
         _venv(machine, name, words, state)
+    elif (verb := verbs.table().get(f"-m:{name}")) is not None:
+        verbs.apply(verb, verbs.split(words, verb.valued), machine, state, by=f"python -m {name}")
     elif name == "ensurepip" and "/" in python:
         environment(machine, values.text(python), state, by="python -m ensurepip")
 

@@ -206,6 +206,8 @@ def _split_pieces(pieces: Spelling, separators: str) -> list[Spelling | None]:
     for piece in pieces:
         if not isinstance(piece, Text):
             stretches[-1].append(piece)
+            if isinstance(piece, values.Names):
+                stretches.append([piece])
             continue
         head, *rest = re.split(pattern, piece.text)
         if head:
@@ -265,8 +267,10 @@ def _home(name: str, state: State) -> Value:
         return state.directories
     if name == "-":
         return state.variable("OLDPWD") or values.unknown("~-")
-    if name == session.user or name == session.home.rpartition("/")[2]:
+    if name == session.user:
         return values.text(session.home)
+    if name == session.home.rpartition("/")[2]:  # most likely; a name that nobody has stays as it is
+        return values.union(values.text(session.home), values.text(f"~{name}"))
     if name == "root":
         return values.text("/root")
     return values.unknown(f"~{name}")

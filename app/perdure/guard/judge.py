@@ -30,6 +30,7 @@ _HARMS: dict[Act, frozenset[Overlap]] = {
     Act.CHANGE: frozenset({Overlap.IS, Overlap.WITHIN}),
     Act.PERMIT: frozenset({Overlap.IS, Overlap.WITHIN}),
     Act.MOUNT: frozenset(Overlap),
+    Act.CLOSE: frozenset({Overlap.CONTAINS}),
     Act.READ: frozenset({Overlap.IS, Overlap.WITHIN}),
     Act.RUN: frozenset(),
     Act.FORK: frozenset(),
@@ -46,6 +47,7 @@ _VERBS = {
     Act.OVERWRITE: "overwrites",
     Act.CHANGE: "changes",
     Act.PERMIT: "changes the permissions of",
+    Act.CLOSE: "closes",
     Act.READ: "reads",
     Act.MOUNT: "mounts over",
     Act.RUN: "runs",
@@ -115,7 +117,7 @@ def _harmful(effect: Effect, protected: Protected) -> Iterator[Match]:
     """Yield the roots that the effect harms, or may harm."""
     allowed = _HARMS[effect.act]
     below = (effect.recursive or effect.only_below) and effect.act in _REACHES_BELOW
-    whole = below or effect.act in {Act.MOVE, Act.MOUNT}
+    whole = below or effect.act in {Act.MOVE, Act.MOUNT, Act.CLOSE}
     if not allowed:
         return
     for match in protected.matches(effect, whole=whole):

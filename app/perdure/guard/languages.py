@@ -17,6 +17,10 @@ from perdure.guard.values import Value
 PYTHON = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*t?)?(?:\.exe)?")
 
 
+_RUNNING_SCRIPTS = frozenset({"cProfile", "profile", "pdb", "runpy", "trace"})
+"""Modules that run the script that they are given."""
+
+
 def read_python(machine: Machine, code: Value, state: State, *, what: str) -> None:
     """Note what Python code does."""
     from perdure.guard import python_code  # the parser takes as long to load as all of this
@@ -43,7 +47,7 @@ def python(machine: Machine, name: str, words: list[Value], state: State) -> Non
             if letters[position] == "c":
                 read_python(machine, operand, state, what=f"{name} -c")
             else:
-                environment_programs.module(machine, name, values.known(operand) or "", rest, state)
+                _module(machine, name, values.known(operand) or "", rest, state)
             return
         if letters[-1:] in {"W", "X"}:
             rest = rest[1:]
@@ -54,6 +58,19 @@ def python(machine: Machine, name: str, words: list[Value], state: State) -> Non
     path = values.known(values.absolute(rest[0], state.directories))
     if path is not None and path in state.files:
         read_python(machine, state.files[path], state, what=path)
+
+
+def _module(machine: Machine, python_name: str, module: str, words: list[Value], state: State) -> None:
+    if module == "timeit":
+        arguments = verbs.split(words, frozenset({"-n", "-r", "-s", "-u", "--number", "--repeat", "--setup", "--unit"}))
+        code = [*arguments.values(frozenset({"-s", "--setup"})), *arguments.operands]
+        text = values.joined(*(item for line in code for item in (line, values.text("\n"))))
+        read_python(machine, text, state, what=f"{python_name} -m timeit")
+    elif module in _RUNNING_SCRIPTS:
+        valued = frozenset({"-o", "-s", "-c", "--outfile", "--sort"})
+        python(machine, python_name, verbs.split(words, valued, ordered=True).operands, state)
+    else:
+        environment_programs.module(machine, python_name, module, words, state)
 
 
 def other(machine: Machine, name: str, words: list[Value], state: State) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from perdure.domain.effect import Act
+from perdure.domain.effect import Act, Certainty
 from perdure.guard import values
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
@@ -45,6 +45,11 @@ _RUNNING = {
     "ruby": r"\b(?:system|exec|spawn)\b",
     "php": r"\b(?:system|exec|shell_exec|passthru)\b",
 }
+_CHANGING = re.compile(
+    r"open|write|put_contents|unlink|remove|delete|\brm|rename|truncate|copy|\bcp|\bmv|move|chmod|chown|link|rmdir|touch"
+)
+_LISTS = re.compile(r"(?:(?:\bqw|%[wW])\s*[(\[{<|]|(?<=[\s(=])<)([^()\[\]{}<>|=]*)[)\]}>|]")
+"""Words without quotes around each: ``qw(…)``, ``%w[…]``, and Perl's ``<…>``."""
 
 
 def read(machine: Machine, language: str, code: Value, state: State) -> None:
@@ -64,6 +69,19 @@ def read(machine: Machine, language: str, code: Value, state: State) -> None:
                     _emit(machine, source, table[language], act, state, language, recursive=False)
             if language in _RUNNING:
                 _run(machine, source, language, state)
+            _named(machine, source, language, state)
+
+
+def _named(machine: Machine, source: str, language: str, state: State) -> None:
+    """Note that a path which code spells out may be changed where the code changes anything in a way not read above."""
+    if _CHANGING.search(source) is None:
+        return
+    texts = [_literal(match) for match in re.finditer(_STRING, source)]
+    texts += [word for match in _LISTS.finditer(source) for word in match[1].split()]
+    for text in dict.fromkeys(text.lstrip("<>+ ") for text in texts):
+        if "/" in text or text.startswith("."):
+            path = (values.globbed(text),)
+            machine.emit(Act.CHANGE, path, state, by=f"{language} code", certainty=Certainty.CONDITIONAL)
 
 
 def _run(machine: Machine, source: str, language: str, state: State) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from perdure.domain.effect import Hole, Pattern, Spelling, Text
+from perdure.domain.effect import Pattern, Spelling, Text
 from perdure.guard import values
 from perdure.guard.values import Value
 
@@ -52,7 +52,7 @@ def echoed(arguments: list[Value], *, both: bool) -> Value:
 
 def _printable(word: Value) -> Value:
     """Return a word as text: a glob may be several names with blanks between."""
-    return tuple((Hole("*"),) if any(type(piece) is Pattern for piece in pieces) else pieces for pieces in word)
+    return tuple((values.Names("*"),) if any(type(piece) is Pattern for piece in pieces) else pieces for pieces in word)
 
 
 def _unescaped(pieces: Spelling) -> Spelling:

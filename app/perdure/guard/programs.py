@@ -7,6 +7,7 @@ language of their own. Does not own: programs that the table describes (verbs.to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from perdure.domain.effect import Act, Certainty, Spelling, Text
@@ -18,6 +19,7 @@ from perdure.guard import (
     git_program,
     languages,
     little_languages,
+    make_program,
     printing_programs,
     shells,
     values,
@@ -194,7 +196,8 @@ def _parallel(machine: Machine, name: str, words: list[Value], state: State) -> 
     marked = [replaced(word, "{}", item) for word in command]
     if marked == command:
         marked = [*command, item]
-    if len(command) == 1 or not command:
+    spelled = values.known(command[0]) if command else None
+    if len(command) < 2 and not (spelled and re.fullmatch(r"[\w./+-]+", spelled)):
         machine.shell(wrappers.code_of(marked), child, positionals=(), name=values.text("sh"), what=name)
     else:
         machine.call(marked, child, external=True)
@@ -223,8 +226,13 @@ def _ssh(machine: Machine, name: str, words: list[Value], state: State) -> None:
 
 def _at(machine: Machine, name: str, words: list[Value], state: State) -> None:
     """`at`, `batch`: what comes in is run later, where it was said."""
-    if state.stdin is not None and not any((values.known(word) or "").startswith("-l") for word in words):
-        machine.shell(state.stdin, state, positionals=(), name=values.text("sh"), what=name)
+    arguments = verbs.split(words, frozenset({"-f", "-q", "-t"}))
+    files = [values.known(values.absolute(file, state.directories)) for file in arguments.values(frozenset({"-f"}))]
+    if arguments.has(frozenset({"-l", "-c", "-d", "-r"})):
+        return
+    code = machine.contents(files[0], state) if files else state.stdin
+    if code is not None:
+        machine.shell(code, state, positionals=(), name=values.text("sh"), what=name)
 
 
 _SHELLS = ("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash")
@@ -246,6 +254,7 @@ _SPECIAL: dict[str, Program] = {
     **dict.fromkeys(("at", "batch"), _at),
     "env": shells.env,
     "git": git_program.run,
+    **dict.fromkeys(("make", "gmake", "bmake"), make_program.run),
     "parallel": _parallel,
     "ssh": _ssh,
     "xargs": _xargs,

@@ -25,6 +25,11 @@ class Name(Pattern):
     """One name that fits the pattern, where a glob of the shell may become several."""
 
 
+@dataclass(frozen=True, slots=True)
+class Names(Hole):
+    """Several names, with blanks or newlines between."""
+
+
 DIGITS = Name("[0-9]*")
 """Stands for a number: it has no slash and no dot in front."""
 NAME: Value = ((Name("*"),),)
@@ -94,6 +99,7 @@ def merged(pieces: Spelling) -> Spelling:
                 result[-1] = Text(last.text + piece.text)
                 continue
         elif isinstance(piece, Hole) and isinstance(last, Hole):
+            result[-1] = last if isinstance(last, Names) else piece
             continue
         result.append(piece)
     return tuple(result) if len(result) <= _MOST_PIECES else (Hole(),)
@@ -168,7 +174,7 @@ def lines(value: Value) -> list[Value] | None:
             head, *rest = piece.text.split("\n")
             result[-1].append(Text(head))
             result += [[Text(line)] for line in rest]
-        elif type(piece) is Hole:
+        elif type(piece) in {Hole, Names}:
             return None
         else:  # a name that a glob or a search finds is on one line
             result[-1].append(piece)

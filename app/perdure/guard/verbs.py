@@ -6,12 +6,14 @@ table. Does not own: programs whose arguments are a language of their own (those
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
 from perdure.domain.effect import Act, Certainty, Hole, Text
 from perdure.guard import values
+from perdure.guard.inner_commands import Inner, inner_of
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
@@ -29,6 +31,8 @@ class Rule:
     """For ``option``: whose values are meant."""
     path: str
     """For ``path``: a fixed operand."""
+    first: re.Pattern[str] | None
+    """What the first operand must be, where there is one."""
     when: frozenset[str]
     """Options of which one must be given, where there are any."""
     unless: frozenset[str]
@@ -80,6 +84,8 @@ class Verb:
     """Whether the first operand ends the options."""
     refuses_dots: bool
     """Whether it leaves operands alone that end in ``.`` or ``..``."""
+    inner: Inner | None
+    """Its own commands, where it has any."""
     refuses_directories: bool
     """Whether it leaves directories alone where it is not recursive."""
 
@@ -198,6 +204,10 @@ def apply(verb: Verb, arguments: Arguments, machine: Machine, state: State, *, b
             continue
         if rule.unless and arguments.has(rule.unless):
             continue
+        if rule.first is not None:
+            first = values.known(arguments.operands[0]) if arguments.operands else None
+            if first is None or rule.first.fullmatch(first) is None:
+                continue
         certainty = rule.certainty
         if rule.when and not arguments.has(rule.when):
             certainty = Certainty.CONDITIONAL
@@ -303,6 +313,7 @@ def _verb(entry: object) -> Verb:
         subcommands=subcommands,
         directory=_names(data.get("directory")),
         ordered=bool(subcommands) or (wraps is not None and not _mapping(wraps).get("permutes")),
+        inner=inner_of(_mapping(data["inner"])) if "inner" in data else None,
         refuses_dots=bool(data.get("refuses_dots")),
         refuses_directories=bool(data.get("refuses_directories")),
     )
@@ -315,6 +326,7 @@ def _rule(data: Mapping[str, object]) -> Rule:
         on=str(data.get("on", "all")),
         options=_names(data.get("options")),
         path=str(data.get("path", "")),
+        first=re.compile(str(data["first"])) if "first" in data else None,
         when=_names(data.get("when")),
         unless=_names(data.get("unless")),
         recursive=recursive is True,

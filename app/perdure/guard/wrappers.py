@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from perdure.domain.effect import Text
-from perdure.guard import values, verbs
+from perdure.guard import inner_commands, values, verbs
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
@@ -28,6 +28,10 @@ def walk(machine: Machine, verb: verbs.Verb, name: str, words: list[Value], stat
         if inner is not None:
             walk(machine, inner, f"{name} {subcommand}", arguments.operands[1:], state)
     verbs.apply(verb, arguments, machine, state, by=name)
+    if verb.inner is not None:
+        inner_commands.follow(
+            machine, verb.inner, arguments.values(verb.inner.options), arguments.operands, state, by=name
+        )
     if verb.wraps is not None:
         _wrapped(machine, verb.wraps, name, arguments, state)
 
