@@ -7,6 +7,7 @@ or masked is cancelled before it is kept or anybody is asked.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import signal
 import sys
@@ -17,8 +18,9 @@ import anyio
 
 from perdure.approvals.commands import judged
 from perdure.approvals.grants import grants_of
+from perdure.approvals.redact import mask_text
 from perdure.approvals.service import Approvals, Asked, Channel, ChannelFailed
-from perdure.domain.decision import Decision, Stage
+from perdure.domain.decision import Decision
 from perdure.domain.errors import ApprovalCancelled
 from perdure.domain.operation import Authority, Operation
 from perdure.domain.outcome import Cause, Scope
@@ -39,7 +41,6 @@ from perdure.guard.service import View
 
 SECONDS = 300.0
 """How long a question stays open unless told."""
-_SKIPS_NOTHING = frozenset({Stage.CATASTROPHIC, Stage.OWN_FEET, Stage.DENY_RULES, Stage.ASK_RULES})
 _CAUSES = {
     signal.SIGINT: Cause.TURN_INTERRUPTED,
     signal.SIGTERM: Cause.SESSION_ENDED,
@@ -101,11 +102,13 @@ class Asker:
                 digest=digest_of(operation),
                 pinned=Pinned(
                     risk=decision.risk,
-                    reasons=decision.reasons,
+                    reasons=tuple(
+                        dataclasses.replace(reason, text=mask_text(reason.text)) for reason in decision.reasons
+                    ),
                     scopes=decision.scopes if decision.scopes and offers else (Scope.ONCE,),
                     policy_version=decision.policy_version,
                     default=Default.DENY if high else Default.NONE,
-                    skips_nothing=decision.stage in _SKIPS_NOTHING,
+                    skips_nothing=decision.skips_nothing,
                 ),
                 display=self.display(masked, decision),
                 summary=masked.diff,

@@ -1,7 +1,7 @@
 """Who is asked by a command line, and who may answer through it.
 
 Owns: opening the profile's approvals, and the channel that fits the streams. Does not own: asking (approvals), the
-policy (approving). Keeps: answer-never-from-a-run: a process that works for a run is not asked at its keyboard.
+policy (approving). Keeps: approvals-not-from-inside: a process that works for a run is not asked at its keyboard.
 """
 
 from __future__ import annotations
@@ -62,10 +62,11 @@ def asker_for(session: Session, authority: Authority, *, prompt: bool, seconds: 
         prompt: whether the person at this terminal is asked, and not one in another.
         seconds: how long the question stays open.
     """
-    talk = session.output.talk
-    channel: Channel = Terminal(talk=talk) if prompt else Elsewhere(talk=talk, command=session.installation.app_command)
+    talk, approvals = session.output.talk, approvals_of(session)
+    elsewhere = Elsewhere(talk=talk, command=session.installation.app_command)
+    channel: Channel = Terminal(talk=talk, now=approvals.now) if prompt else elsewhere
     return Asker(
-        approvals=approvals_of(session),
+        approvals=approvals,
         authority=authority,
         profile=profile_of(session),
         channel=channel,

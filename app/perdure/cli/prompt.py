@@ -47,12 +47,13 @@ class Terminal:
 
     talk: Callable[[str], None]
     """Writes a line where the person reads it."""
+    now: Callable[[], dt.datetime]
     descriptor: int = 0
 
     async def ask(self, entry: Entry) -> Answer:
         """Show a proposal and return the answer that is typed."""
         self._forget()
-        self.talk(question_of(entry))
+        self.talk(f"{question_of(entry, self.now())}\n\n{_words_for(entry)}")
         rest = b""
         while True:
             await anyio.wait_readable(self.descriptor)
@@ -91,11 +92,10 @@ class Elsewhere:
         raise AssertionError("it sleeps for ever")
 
 
-def question_of(entry: Entry) -> str:
-    """Return everything that a person reads before the answer."""
+def question_of(entry: Entry, now: dt.datetime) -> str:
+    """Return everything that a person reads of a proposal at this moment."""
     asked = entry.proposal
-    shown = question(asked.display, asked.id, asked.pinned.risk, asked.expires, dt.datetime.now(dt.UTC))
-    return f"{shown}\n\n{_words_for(entry)}"
+    return question(asked.display, asked.id, asked.pinned.risk, asked.expires, now)
 
 
 def _words_for(entry: Entry) -> str:

@@ -10,10 +10,12 @@ import datetime as dt
 import time
 from collections.abc import Sequence
 
+from perdure.approvals.display import visible
 from perdure.approvals.service import Approvals
 from perdure.cli.approving import owner, require_outside_run
 from perdure.cli.asking import approvals_of, store_path
 from perdure.cli.output import Answer, columns, printable
+from perdure.cli.prompt import question_of
 from perdure.cli.session import Session
 from perdure.domain.errors import EXIT_DONE, EXIT_FOUND
 from perdure.domain.json_value import JsonValue
@@ -51,15 +53,17 @@ def show(session: Session, proposal: str) -> Answer:
     approvals.store.expire(now)
     entry = approvals.store.get(proposal)
     life, asked = entry.life, entry.proposal
-    lines = [asked.display, ""]
-    lines += [f"id {asked.id}, session {asked.session}, asked by {asked.requester.name} at {_at(asked.created)}"]
+    lines = [
+        question_of(entry, now) if life.status is Status.PENDING else f"{asked.display}\n\nid:      {asked.id}",
+        "",
+    ]
+    lines += [f"session {asked.session}, asked by {asked.requester.name} at {_at(asked.created)}"]
     lines += [f"{_state(entry)}" + (f", by {life.answered_by}" if life.answered_by else "")]
     if life.reason:
         lines.append(f"reason: {life.reason}")
     if life.status is Status.PENDING:
-        left = max(0, round((asked.expires - now).total_seconds()))
         waiting = f"{life.waiters} waiting" if life.waiters else "nobody waits for it any more"
-        lines += [f"{left} s left, {waiting}", "", *_ways(session, asked)]
+        lines += [waiting, "", *_ways(session, asked)]
     return Answer(data=_data(entry, now), text=printable("\n".join(lines)))
 
 
@@ -197,7 +201,7 @@ def _table(entries: Sequence[Entry], now: dt.datetime) -> str:
 
 def _short(asked: Proposal) -> str:
     acted = asked.operation
-    text = " ".join((acted.script or " ".join(acted.argv) or " ".join(acted.paths)).split())
+    text = visible(" ".join((acted.script or " ".join(acted.argv) or " ".join(acted.paths)).split()))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
