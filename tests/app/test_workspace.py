@@ -211,6 +211,17 @@ def test_instructions_for_agents_are_asked_about_under_yolo_too_also_through_a_l
     assert (free.work / "other.txt").read_text() == "old\n"
 
 
+@pytest.mark.proves("files-needs-decision")
+def test_a_file_of_ssh_is_written_where_the_session_asks_nothing_and_a_list_of_keys_never(free: Agent) -> None:
+    assert free.files.write(str(free.user / ".ssh" / "config"), "Host x\n").what == "created"
+    for name in ("authorized_keys", "authorized_keys2", "sub/../authorized_keys"):
+        with pytest.raises(FileRefused):
+            free.files.write(str(free.user / ".ssh" / name), "key")
+    (free.work / "keys").symlink_to(free.user / ".ssh" / "authorized_keys")
+    with pytest.raises(FileRefused):
+        free.files.write("keys", "key")
+
+
 @pytest.mark.proves("files-atomic")
 def test_another_name_of_a_protected_file_is_replaced_and_not_written_through(free: Agent) -> None:
     module = free.venv / "lib" / "module.py"
