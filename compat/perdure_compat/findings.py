@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perdure_compat.index import Index
@@ -84,6 +85,35 @@ def find_in_bytes(path: Path, raw: bytes, index: Index, module: str, package: bo
     return sorted(find(reading, index), key=_order)
 
 
+def find_in_texts(path: Path, index: Index) -> list[Finding]:
+    """Return the uses in programs that a Python file holds as texts, at the lines of the file.
+
+    A test writes a plugin that way. A text that is no whole program is passed over, as is a file that cannot be read.
+    """
+    try:
+        raw = path.read_bytes()
+        if not index.may_be_used_in(raw):
+            return []
+        source = Source.decode(path, raw)
+    except (*UNREADABLE, OSError):
+        return []
+    found: list[Finding] = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "import" in node.value:
+            # Where its lines stand in the file is known of a text that is written over several.
+            at = source.start(node)
+            several = source.text.startswith(('"""', "'''"), at)
+            lines = node.lineno - 1 + source.text.startswith("\\", at + 3) if several else 0
+            code = textwrap.dedent(node.value)
+            try:
+                inner = Source(path, "\n" * lines + code)
+            except UNREADABLE:
+                continue
+            reading = Reading(inner, "", package=False, roots=frozenset(index.roots))
+            found += [each if several else replace(each, line=node.lineno) for each in find(reading, index)]
+    return sorted(found, key=_order)
+
+
 def find_in_markdown(path: Path, index: Index) -> list[Finding]:
     """Return the uses in a Markdown file's Python examples, at the lines of the file.
 
@@ -102,7 +132,7 @@ def find_in_markdown(path: Path, index: Index) -> list[Finding]:
         code = "".join(line.removeprefix(opening["indent"]).removeprefix(">>> ").removeprefix("... ") for line in lines)
         try:
             source = Source(path, "\n" * text.count("\n", 0, opening.end() + 1) + code)
-        except SyntaxError:
+        except UNREADABLE:
             continue
         found += find(Reading(source, "", package=False, roots=frozenset(index.roots)), index)
     return sorted(found, key=_order)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
+from perdure_compat.findings import find_in_texts
 from perdure_compat.index import Index
 from perdure_compat.manifest import Entry, Fault, Manifest, has_reached
 from perdure_compat.render import render
@@ -56,17 +57,22 @@ def lint(manifest: Manifest, tree: Tree, version: str | None) -> list[Fault]:
 
 
 def uses_in_tree(manifest: Manifest) -> list[Fault]:
-    """Return the uses of old names in the places that the manifest wants linted; guarded ones are uses as well."""
+    """Return the uses of old names in the places that the manifest wants linted; guarded ones are uses as well.
+
+    So are those in a program that a test holds as a text: it is what the next reader copies.
+    """
     places = manifest.tree.get("lint")
     wanted = [manifest.path.parent / place for place in places] if isinstance(places, list) else []
     missing = [
         Fault(manifest.path.as_posix(), f"tree: lint: there is no {place}") for place in wanted if not place.exists()
     ]
     files = [path for path in files_below(wanted, suffixes=(*PYTHON, ".md")) if not _excepted(manifest, path)]
-    report = scan(files, Index([manifest]))
+    index = Index([manifest])
+    report = scan(files, index)
+    written = [finding for path in files if path.suffix != ".md" for finding in find_in_texts(path, index)]
     found = [
         Fault(f"{os.path.relpath(finding.path)}:{finding.line}", f"uses {finding.written}, which {_now(finding.entry)}")
-        for finding in report.findings
+        for finding in [*report.findings, *written]
         if finding.form != "mention"
     ]
     unreadable = [

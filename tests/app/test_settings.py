@@ -12,7 +12,8 @@ pytestmark = pytest.mark.proves("app-settings-validated")
 
 PLUGIN = """
 import sys
-from perdure.api import Tool, ToolResult, hookimpl
+from perdure.api.hooks import hookimpl
+from perdure.api.tools import Tool, ToolResult
 plugin = sys.modules[__name__]
 taken = []
 

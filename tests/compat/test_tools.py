@@ -161,6 +161,19 @@ def test_no_use_of_an_old_name_in_the_tree_is_missed(shop: Path, text: str) -> N
 
 
 @pytest.mark.proves("compat-lint-uses")
+def test_a_program_that_a_test_holds_as_a_text_is_linted(shop: Path) -> None:
+    (shop / "tests" / "test_more.py").write_text(
+        'PLUGIN = """\\\nimport os\n\nfrom shop.live import LIMIT\n"""\n'
+        "SHORT = 'import shop.live; shop.live.LIMIT'\n"
+        "PART = 'from shop.live import LIMIT, and so on'\n"
+    )
+    assert command(shop, "lint").stdout.splitlines() == [
+        "tests/test_more.py:4: uses shop.live.LIMIT, which is now shop.api.orders.LIMIT",
+        "tests/test_more.py:6: uses shop.live.LIMIT, which is now shop.api.orders.LIMIT",
+    ]
+
+
+@pytest.mark.proves("compat-lint-uses")
 def test_a_relative_import_and_an_example_in_a_document_are_uses_too(shop: Path) -> None:
     (shop / "src/shop/more.py").write_text("from .live import LIMIT\n")
     (shop / "docs/orders.md").write_text("Text\n\n```python\n>>> from shop.orders import Order\n```\n")
