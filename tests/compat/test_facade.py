@@ -14,6 +14,7 @@ REGISTER_WARNING = (
 
 @pytest.mark.proves("compat-lazy")
 def test_importing_a_facade_loads_no_target_and_nothing_of_weight(run: Run) -> None:
+    """Case 33."""
     output = succeeded(
         run(
             """
@@ -45,12 +46,15 @@ def test_probing_an_unknown_name_or_listing_a_facade_imports_and_warns_nothing(r
 
 @pytest.mark.proves("compat-same-object")
 def test_moved_names_give_the_targets_objects(run: Run) -> None:
+    """Cases 1 and 2."""
     output = succeeded(
         run(
             """
             import pickle, oldhome, newhome
             Inner = newhome.Outer.Inner
             print(oldhome.register is newhome.register_tool, oldhome.Deep is Inner, oldhome.whole is newhome)
+            from oldhome import register, Deep
+            print(register is newhome.register_tool, Deep is Inner)
             print(isinstance(Inner(), oldhome.Deep), pickle.dumps(oldhome.Deep) == pickle.dumps(Inner))
             newhome.register_tool = "patched"
             print(oldhome.register)
@@ -58,11 +62,12 @@ def test_moved_names_give_the_targets_objects(run: Run) -> None:
             "-Wignore",
         )
     )
-    assert output == "newhome imported\nTrue True True\nTrue True\npatched\n"
+    assert output == "newhome imported\nTrue True True\nTrue True\nTrue True\npatched\n"
 
 
 @pytest.mark.proves("compat-warns-once", "compat-user-line")
 def test_every_way_to_use_a_name_warns_at_the_users_line_and_once(run: Run, tmp_path: Path) -> None:
+    """Cases 4, 5 and 6."""
     done = run(
         """
         import oldhome
@@ -91,7 +96,7 @@ def test_every_way_to_use_a_name_warns_at_the_users_line_and_once(run: Run, tmp_
 
 @pytest.mark.proves("compat-user-line")
 def test_a_from_import_out_of_a_package_warns_once_at_the_users_line(run: Run, tmp_path: Path) -> None:
-    """For a package, importlib's handling of the from-list asks for the name first, from frames of its own."""
+    """Case 3: for a package, importlib's handling of the from-list asks for the name first, from frames of its own."""
     (tmp_path / "oldpackage").mkdir()
     (tmp_path / "oldpackage" / "__init__.py").write_text(HOME)
     done = run("\nfrom oldpackage import register\nprint(register())\n")
@@ -105,6 +110,7 @@ def test_a_from_import_out_of_a_package_warns_once_at_the_users_line(run: Run, t
 
 @pytest.mark.proves("compat-warns-once")
 def test_the_warning_as_an_error_is_raised_at_every_use(run: Run) -> None:
+    """Case 12."""
     output = succeeded(
         run(
             """
@@ -144,6 +150,7 @@ def test_a_handler_of_warnings_that_uses_the_name_itself_ends(run: Run) -> None:
 
 @pytest.mark.proves("compat-warns-once")
 def test_a_target_that_cannot_be_imported_raises_an_error_that_names_both_places_and_does_not_warn(run: Run) -> None:
+    """Cases 10 and 11."""
     output = succeeded(
         run(
             """
@@ -220,6 +227,7 @@ __getattr__, __dir__ = facade(
 
 @pytest.mark.proves("compat-chains")
 def test_a_modules_own_names_and_hooks_keep_working_also_after_reloads(run: Run) -> None:
+    """Case 29."""
     output = succeeded(
         run(
             """
@@ -263,6 +271,7 @@ def test_a_reloaded_module_without_hooks_of_its_own_does_not_chain_to_its_old_fa
 
 @pytest.mark.proves("compat-same-object")
 def test_a_star_import_gives_what_the_old_all_gave(run: Run) -> None:
+    """Case 18."""
     output = succeeded(
         run(
             """

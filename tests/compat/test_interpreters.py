@@ -40,6 +40,7 @@ def find_interpreter(version: str) -> str | None:
 @pytest.mark.proves("compat-every-python")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_facades_cases_hold_under_this_python(version: str) -> None:
+    """Case 14."""
     command = find_interpreter(version)
     if command is None:
         pytest.skip(f"no CPython {version} on PATH or in PERDURE_TEST_PYTHONS")

@@ -61,6 +61,7 @@ def test_every_fault_is_told_with_its_line() -> None:
     ],
 )
 def test_each_fault_says_what_and_where(text: str, fault: str) -> None:
+    """Case 35."""
     assert faults(text) == [fault]
 
 

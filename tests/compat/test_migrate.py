@@ -202,6 +202,7 @@ CASES = {
 @pytest.mark.proves("compat-migrate-keeps-text", "compat-migrate-idempotent")
 @pytest.mark.parametrize("name", CASES)
 def test_each_form_is_written_anew_and_nothing_else_changes(name: str) -> None:
+    """Case 38."""
     before, after = CASES[name]
     first = migrated(before)
     assert (first.after, first.left) == (after, ())
@@ -254,6 +255,7 @@ REASONS = {
 @pytest.mark.proves("compat-migrate-leaves")
 @pytest.mark.parametrize("name", LEFT)
 def test_what_cannot_be_decided_is_left_and_listed(name: str) -> None:
+    """Case 38."""
     migration = migrated(LEFT[name])
     assert (migration.after, [str(left) for left in migration.left]) == (LEFT[name], REASONS[name])
 

@@ -15,6 +15,7 @@ STUB = (
 
 @pytest.mark.proves("compat-same-object")
 def test_classes_are_the_same_through_either_path(run: Run) -> None:
+    """Cases 22 and 23."""
     output = succeeded(
         run(
             """
@@ -40,6 +41,7 @@ def test_classes_are_the_same_through_either_path(run: Run) -> None:
 
 @pytest.mark.proves("compat-same-object")
 def test_old_pickles_load_and_new_ones_name_the_new_module(run: Run) -> None:
+    """Case 24."""
     output = succeeded(
         run(
             """
@@ -61,6 +63,7 @@ def test_old_pickles_load_and_new_ones_name_the_new_module(run: Run) -> None:
 
 @pytest.mark.proves("compat-writes-through")
 def test_mock_patches_the_target_and_is_undone_also_nested(run: Run) -> None:
+    """Case 25."""
     output = succeeded(
         run(
             """
@@ -87,6 +90,7 @@ def test_mock_patches_the_target_and_is_undone_also_nested(run: Run) -> None:
 
 @pytest.mark.proves("compat-writes-through")
 def test_monkeypatch_sets_and_deletes_through_the_facade_and_is_undone(run: Run, tmp_path: Path) -> None:
+    """Cases 26 and 27."""
     (tmp_path / "test_it.py").write_text(
         "import pytest, newhome, oldhome\n\n"
         "first = newhome.register_tool\n\n"
@@ -113,6 +117,7 @@ def test_monkeypatch_sets_and_deletes_through_the_facade_and_is_undone(run: Run,
 
 @pytest.mark.proves("compat-writes-through")
 def test_assignment_is_seen_on_both_sides_and_warns_at_its_line(run: Run, tmp_path: Path) -> None:
+    """Case 28."""
     done = run(
         """
         import oldhome, newhome
@@ -145,6 +150,7 @@ def test_assignment_is_seen_on_both_sides_and_warns_at_its_line(run: Run, tmp_pa
 
 @pytest.mark.proves("compat-chains")
 def test_a_module_that_defines_its_own_hook_after_the_facade_is_asked_first(run: Run) -> None:
+    """Case 29."""
     output = succeeded(
         run(
             """
@@ -172,6 +178,7 @@ def test_a_module_that_defines_its_own_hook_after_the_facade_is_asked_first(run:
 @pytest.mark.proves("compat-chains")
 @pytest.mark.parametrize("order", ["import package\nimport package.tool", "import package.tool\nimport package"])
 def test_a_moved_name_wins_over_a_submodule_of_the_same_name_in_both_orders(run: Run, order: str) -> None:
+    """Case 30."""
     output = succeeded(
         run(
             f"{order}\nfrom package.tool import inside\nprint(package.tool(), inside)",
@@ -188,6 +195,7 @@ def test_a_moved_name_wins_over_a_submodule_of_the_same_name_in_both_orders(run:
 
 @pytest.mark.proves("compat-stubs")
 def test_a_deleted_module_is_imported_found_reloaded_and_says_where_it_runs_now(run: Run) -> None:
+    """Case 31."""
     modules = {"package__INIT": "", "package__sub": STUB}
     output = succeeded(
         run(
@@ -215,6 +223,7 @@ def test_a_deleted_module_is_imported_found_reloaded_and_says_where_it_runs_now(
 @pytest.mark.proves("compat-lazy")
 @pytest.mark.parametrize("order", ["newround, oldround", "oldround, newround"])
 def test_a_target_that_imports_its_facade_works_in_both_orders(run: Run, order: str) -> None:
+    """Case 32."""
     output = succeeded(
         run(
             f"import {order}\nprint(oldround.thing, newround.back())",
@@ -231,6 +240,7 @@ def test_a_target_that_imports_its_facade_works_in_both_orders(run: Run, order: 
 
 @pytest.mark.proves("compat-lazy")
 def test_two_hundred_facades_load_nothing_of_weight(run: Run) -> None:
+    """Case 33."""
     names = {
         f"f{number}": "from perdure_compat import facade\n__getattr__, __dir__ = facade(__name__, "
         '{"a": ("moved", "newhome:again", "1", "2")})\n'

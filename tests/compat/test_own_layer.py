@@ -104,6 +104,7 @@ def test_our_commands_use_no_moved_name_of_ours(words: str, tmp_path: Path, monk
 
 @pytest.mark.proves("compat-own-removal")
 def test_the_layer_is_taken_away_by_one_command_and_the_rest_imports(copy: Path) -> None:
+    """Case 40."""
     last = load_manifest(MANIFEST).entries[-1].removed_in
     done = run(copy, "-m", "perdure_compat", "remove", "--up-to", last)
     assert done.returncode == 0, done.stderr

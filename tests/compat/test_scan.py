@@ -96,11 +96,13 @@ def test_a_relative_import_is_read_by_the_packages_around_it(tmp_path: Path) -> 
     ],
 )
 def test_a_finding_tells_how_far_it_reaches(tmp_path: Path, text: str, reach: str) -> None:
+    """Case 39."""
     assert [finding.reach for finding in found(tmp_path, text)] == [reach]
 
 
 @pytest.mark.proves("compat-scan-reach")
 def test_the_report_says_what_breaks_when(tmp_path: Path) -> None:
+    """Case 39."""
     (tmp_path / "a.py").write_text(
         "from shop.live import LIMIT, sku\ntry:\n    import shop.rest\nexcept ImportError:\n    pass\n"
     )
@@ -119,6 +121,7 @@ def test_the_report_says_what_breaks_when(tmp_path: Path) -> None:
 
 @pytest.mark.proves("compat-scan-every-file")
 def test_a_file_that_cannot_be_read_is_listed_and_not_passed_over(tmp_path: Path) -> None:
+    """Case 39."""
     (tmp_path / "bad.py").write_text("import shop\ndef LIMIT(:\n")
     (tmp_path / "latin.py").write_bytes(b"# shop LIMIT \xe9\n")
     report = scan([tmp_path / "bad.py", tmp_path / "latin.py"], INDEX)
@@ -128,6 +131,7 @@ def test_a_file_that_cannot_be_read_is_listed_and_not_passed_over(tmp_path: Path
 
 @pytest.mark.proves("compat-scan-every-file")
 def test_a_path_a_distribution_and_an_entry_point_lead_to_their_files_without_an_import(tmp_path: Path) -> None:
+    """Case 39."""
     package = tmp_path / "plug"
     package.mkdir()
     (package / "__init__.py").write_text("raise SystemExit('imported')")
@@ -150,6 +154,7 @@ def test_a_path_a_distribution_and_an_entry_point_lead_to_their_files_without_an
 
 @pytest.mark.proves("compat-scan-every-file")
 def test_a_path_that_looks_like_an_entry_point_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 39."""
     monkeypatch.chdir(tmp_path)
     Path("os:path").mkdir()
     Path("os:path", "x.py").write_text("")

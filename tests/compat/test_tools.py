@@ -73,6 +73,7 @@ def test_every_old_name_works_after_render(shop: Path) -> None:
 
 @pytest.mark.proves("compat-types")
 def test_a_type_checker_sees_the_right_types_and_strikes_old_functions_through(shop: Path) -> None:
+    """Case 37."""
     (shop / "plugin.py").write_text(
         "from shop.api.orders import Order as New\nfrom shop.orders import Order, place_order\nimport shop.live\n\n"
         "def take(order: Order) -> None: ...\n\ntake(New())\nreveal_type(place_order(Order()))\n"
@@ -96,6 +97,7 @@ def test_a_type_checker_sees_the_right_types_and_strikes_old_functions_through(s
 
 @pytest.mark.proves("compat-types")
 def test_a_class_is_struck_through_only_where_it_is_only_constructed(shop: Path) -> None:
+    """Case 37."""
     text = MANIFEST.replace(
         'new = "shop.api.orders.Order"\nsince = "0.3"\n',
         'new = "shop.api.orders.Order"\nsince = "0.3"\nconstructed-only = true\n',
@@ -121,6 +123,7 @@ def test_a_class_is_struck_through_only_where_it_is_only_constructed(shop: Path)
     ],
 )
 def test_what_is_wrong_between_manifest_and_tree_is_told(shop: Path, change: tuple[str, str], fault: str) -> None:
+    """Case 35."""
     assert command(shop, "lint").returncode == 0
     assert change[0] in MANIFEST
     (shop / "moved-names.toml").write_text(MANIFEST.replace(*change))
@@ -131,6 +134,7 @@ def test_what_is_wrong_between_manifest_and_tree_is_told(shop: Path, change: tup
 
 @pytest.mark.proves("compat-lint-manifest")
 def test_an_entry_whose_version_has_come_fails_the_lint(shop: Path) -> None:
+    """Case 35."""
     done = command(shop, "lint", "--current", "0.5")
     assert done.returncode == 1
     assert "shop.live.LIMIT: 0.5 has come (this is 0.5): run `perdure-compat remove --up-to 0.5`" in done.stdout
@@ -153,6 +157,7 @@ def test_an_entry_whose_version_has_come_fails_the_lint(shop: Path) -> None:
     ],
 )
 def test_no_use_of_an_old_name_in_the_tree_is_missed(shop: Path, text: str) -> None:
+    """Case 36."""
     (shop / "tests" / "test_more.py").write_text(text)
     done = command(shop, "lint")
     assert done.returncode == 1
@@ -175,6 +180,7 @@ def test_a_program_that_a_test_holds_as_a_text_is_linted(shop: Path) -> None:
 
 @pytest.mark.proves("compat-lint-uses")
 def test_a_relative_import_and_an_example_in_a_document_are_uses_too(shop: Path) -> None:
+    """Case 36."""
     (shop / "src/shop/more.py").write_text("from .live import LIMIT\n")
     (shop / "docs/orders.md").write_text("Text\n\n```python\n>>> from shop.orders import Order\n```\n")
     assert sorted(command(shop, "lint").stdout.splitlines()) == [
@@ -185,6 +191,7 @@ def test_a_relative_import_and_an_example_in_a_document_are_uses_too(shop: Path)
 
 @pytest.mark.proves("compat-remove")
 def test_a_layer_is_removed_by_one_command_and_the_codemod_still_works(shop: Path) -> None:
+    """Case 40."""
     plugin = shop / "plugin.py"
     plugin.write_text(PLUGIN)
     done = command(shop, "remove", "--up-to", "0.6")

@@ -18,6 +18,7 @@ warnings.showwarning = show
 
 @pytest.mark.proves("compat-recorded")
 def test_a_second_plugin_is_not_warned_about_but_recorded_with_its_line(run: Run) -> None:
+    """Cases 4 and 5."""
     output = succeeded(
         run(
             """
@@ -60,6 +61,7 @@ def test_a_second_plugin_is_not_warned_about_but_recorded_with_its_line(run: Run
     ids=["from", "function", "decorator", "class-body", "import-module", "type-hints", "partial"],
 )
 def test_the_warning_names_the_plugins_own_line(run: Run, plugin: str, line: int) -> None:
+    """Cases 6, 7 and 8."""
     new = NEW_WITH_DECORATOR
     output = succeeded(run("import watch, plugin\nprint(watch.seen)", watch=WATCH, plugin=plugin, newhome=new))
     name = "Deep is now newhome.Outer.Inner" if "Deep" in plugin else "register is now newhome.register_tool"
@@ -78,6 +80,7 @@ class Outer:
 
 @pytest.mark.proves("compat-user-line")
 def test_a_package_and_a_module_in_it_name_the_plugins_line(run: Run) -> None:
+    """Case 6."""
     facade = (
         "from perdure_compat import facade\n"
         '__getattr__, __dir__ = facade(__name__, {"register": ("moved", "newhome:register_tool", "1", "2")})\n'
@@ -100,6 +103,7 @@ def test_a_package_and_a_module_in_it_name_the_plugins_line(run: Run) -> None:
 @pytest.mark.proves("compat-probes-are-silent")
 @pytest.mark.parametrize("option", ["-Wdefault", "-Werror"])
 def test_looking_whether_a_name_is_there_neither_warns_nor_raises(run: Run, option: str) -> None:
+    """Cases 9, 10, 19 and 20."""
     output = succeeded(
         run(
             """
@@ -126,6 +130,7 @@ def test_looking_whether_a_name_is_there_neither_warns_nor_raises(run: Run, opti
 
 @pytest.mark.proves("compat-warns-once")
 def test_catching_the_warning_does_not_make_later_uses_warn_again(run: Run) -> None:
+    """Case 17."""
     output = succeeded(
         run(
             """
@@ -144,6 +149,7 @@ def test_catching_the_warning_does_not_make_later_uses_warn_again(run: Run) -> N
 
 @pytest.mark.proves("compat-star")
 def test_a_star_import_takes_public_and_moved_names_with_one_warning(run: Run) -> None:
+    """Case 18."""
     home = """
         from perdure_compat import facade as _facade
         def still_here(): return "own"
@@ -182,6 +188,7 @@ def test_a_star_import_takes_public_and_moved_names_with_one_warning(run: Run) -
 
 @pytest.mark.proves("compat-hints")
 def test_a_removed_name_shows_its_hint_on_attribute_access_and_on_import(run: Run) -> None:
+    """Case 21."""
     output = succeeded(
         run(
             """
@@ -250,6 +257,7 @@ def test_a_host_that_logs_finds_the_warning_in_its_log_and_another_sees_it_once(
 def test_the_shipped_pytest_plugin_gives_each_test_its_own_warning(
     run: Run, tmp_path: Path, workers: list[str]
 ) -> None:
+    """Cases 15 and 16."""
     (tmp_path / "test_plugin.py").write_text(
         "import pytest, oldhome\nfrom perdure_compat import PerdureCompatWarning\n\n"
         "@pytest.mark.parametrize('n', range(4))\ndef test_it(n):\n"
@@ -267,6 +275,7 @@ def test_the_shipped_pytest_plugin_gives_each_test_its_own_warning(
 
 @pytest.mark.proves("compat-warns-once")
 def test_sixteen_threads_give_one_warning_each_round_also_without_the_global_lock(run: Run) -> None:
+    """Cases 13 and 14: test_interpreters runs it without the global lock where there is such a build."""
     output = succeeded(
         run(
             """

@@ -51,6 +51,7 @@ print(json.dumps([empty, facades, min(first)]))
 
 @pytest.mark.proves("perf-facade")
 def test_a_facade_costs_its_import_and_a_first_use_microseconds(tmp_path: Path, figure: Callable[[str], None]) -> None:
+    """Case 34."""
     rows = "".join(f'        "name{at}": ("moved", "target:name{at}", "0.3", "0.6"),\n' for at in range(NAMES))
     text = (
         "from perdure_compat import facade as _facade\n\n"
