@@ -99,7 +99,9 @@ def find_in_texts(path: Path, index: Index) -> list[Finding]:
         return []
     found: list[Finding] = []
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "import" in node.value:
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or "import" not in node.value:
+            continue
+        if index.may_be_used_in(node.value.encode(errors="replace")):
             # Where its lines stand in the file is known of a text that is written over several.
             at = source.start(node)
             several = source.text.startswith(('"""', "'''"), at)

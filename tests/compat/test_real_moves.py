@@ -177,10 +177,19 @@ def test_airflow_3_as_the_linter_that_knows_its_table(tool: Tool, tmp_path: Path
 def test_pydantic_2_beside_the_tool_that_its_project_offers(tool: Tool, tmp_path: Path, figure: Figure) -> None:
     host = tmp_path / "host" / "bin"
     tool("venv", "--python", sys.executable, str(host.parent))
-    tool("pip", "install", "--python", str(host / "python"), "pydantic>=2,<3", "pydantic-settings", "bump-pydantic")
+    tool(
+        "pip",
+        "install",
+        "--python",
+        str(host / "python"),
+        "pydantic>=2,<3",
+        "pydantic-settings",
+        "overrides",
+        "bump-pydantic",
+    )
 
     def bump(folder: Path) -> None:
-        command = [host / "bump-pydantic", "."]
+        command = [str(host / "bump-pydantic"), "."]
         subprocess.run(command, cwd=folder, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=300)
 
     for requirement, names, compared in (
