@@ -14,8 +14,10 @@ was made before, by which a file has another name elsewhere.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -217,16 +219,19 @@ def _opened(path: object, mode: object, flags: int) -> tuple[_Operand, ...]:
     own = _Operand(path, follow=follow)
     if mode is not None or not isinstance(path, str | bytes) or os.path.isabs(path):
         return (own,)
-    return own, *(_Operand(path, number, follow=follow) for number in _descriptors())
+    return own, *(_Operand(path, number, follow=follow) for number in _held_directories())
 
 
-def _descriptors() -> Iterator[int]:
-    """Yield the descriptors that this process has open."""
+def _held_directories() -> Iterator[int]:
+    """Yield the descriptors of the directories that this process has open."""
     try:
         names = os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd")
     except OSError:
         return
-    yield from (int(name) for name in names if name.isdigit())
+    for name in names:
+        with contextlib.suppress(OSError, ValueError):  # the one that the list was read with is closed by now
+            if stat.S_ISDIR(os.fstat(int(name)).st_mode):
+                yield int(name)
 
 
 def _resolved(operand: _Operand) -> Iterator[str]:

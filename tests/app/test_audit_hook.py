@@ -143,6 +143,7 @@ HARMLESS = [
     "open(os.devnull, 'w').close()",
     "tempfile.TemporaryFile().close()",
     "import subprocess; subprocess.run(['true'], check=True)",
+    "os.open(venv + '/pyvenv.cfg', os.O_RDONLY); os.chdir(tempfile.mkdtemp()); os.open('x', os.O_WRONLY | os.O_CREAT)",
     "os.chdir(tempfile.mkdtemp()); os.rmdir(os.getcwd()); open('/dev/null', 'w').close()",
 ]
 
