@@ -11,9 +11,12 @@
 }:
 let
   versions = import ./versions.nix;
-  required = text: (fromTOML text).requires-python or "";
-  isFit =
-    found: versions.satisfiesAll found.version (required pmLock) && versions.satisfiesAll found.version (required appLock);
+  required = map (text: (fromTOML text).requires-python or "") [
+    pmLock
+    appLock
+  ];
+  wanted = builtins.concatStringsSep " and " required;
+  isFit = found: builtins.all (versions.satisfiesAll found.version) required;
   # Newest last in nixpkgs, but wheels follow a new Python with a delay: the default of the package set comes first.
   candidates = builtins.filter (found: found != null) (
     map (name: pkgs.${name} or null) [
@@ -30,10 +33,10 @@ let
         if isFit python then
           python
         else
-          throw "perdure: Python ${python.version} is not one that the locks are for (${required pmLock} and ${required appLock})"
+          throw "perdure: Python ${python.version} is not one that the locks are for: ${wanted}"
       )
     else if fit == [ ] then
-      throw "perdure: this package set has no Python that the locks are for (${required pmLock} and ${required appLock})"
+      throw "perdure: this package set has no Python that the locks are for: ${wanted}"
     else
       builtins.head fit;
 in

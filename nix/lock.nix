@@ -2,8 +2,8 @@
 #
 # Owns: the closure (markers, extras, dependency groups) and where each package comes from. Does not own: fetching or
 # building (environment). Pure: it reads the text that it is given and nothing else. What has no wheel, and what comes
-# from a repository, an address without a hash or a directory that is not ours, is refused by name: nothing is built from
-# foreign source, and nothing is fetched that a hash does not name.
+# from a repository, an address without a hash or a directory that is not ours, is refused by name: nothing is built
+# from foreign source, and nothing is fetched that a hash does not name.
 {
   # The lock: its text.
   text,
@@ -55,14 +55,22 @@ let
     else if length here == 1 then
       head here
     else
-      throw "uv.lock: ${from} needs ${dependency.name}, and there are ${toString (length fit)} of that name in the lock";
+      throw (
+        "uv.lock: ${from} needs ${dependency.name}, "
+        + "and there are ${toString (length fit)} of that name in the lock"
+      );
 
   any = predicate: list: foldl' (found: item: found || predicate item) false list;
 
   # One entry of the closure: a package, or one extra of it.
   entry =
     package: extra: {
-      key = "${package.name} ${package.version or ""} ${package.source.registry or ""} ${if extra == null then "" else extra}";
+      key = concatStringsSep " " [
+        package.name
+        (package.version or "")
+        (package.source.registry or "")
+        (if extra == null then "" else extra)
+      ];
       inherit package extra;
     };
 
@@ -91,6 +99,19 @@ let
 
   refuse = package: why: throw "uv.lock: ${label package} cannot be installed here: ${why}";
 
+  # A package's wheels, each with its file name, which an address may spell in its own way.
+  wheelsOf =
+    package:
+    map (
+      wheel:
+      wheel
+      // {
+        filename = replaceStrings [ "%2B" ] [ "+" ] (
+          wheel.filename or (elemAt (match "(.*/)?([^/?#]+)([?#].*)?" (wheel.url or wheel.path)) 1)
+        );
+      }
+    ) (package.wheels or [ ]);
+
   # Where a package comes from: { name; version; tree; } or { name; version; wheel = { filename; url; sha256; }; }.
   source =
     package:
@@ -98,15 +119,7 @@ let
       inherit (package) name;
       found = package.source;
       inTree = found.editable or found.directory or found.virtual or null;
-      wheels = map (
-        wheel:
-        wheel
-        // {
-          filename = replaceStrings [ "%2B" ] [ "+" ] (
-            wheel.filename or (elemAt (match "(.*/)?([^/?#]+)([?#].*)?" (wheel.url or wheel.path)) 1)
-          );
-        }
-      ) (package.wheels or [ ]);
+      wheels = wheelsOf package;
       wheel = choose wheels;
       hash = match "sha256:([0-9a-f]{64})" (wheel.hash or "");
     in
@@ -177,11 +190,12 @@ let
         }) found
       );
       sources = map source (attrValues packages);
+      conflicts = concatMap (map (item: item.extra or item.group or item.package)) lock.conflicts;
     in
     if lock.version or null != 1 then
       throw "uv.lock: its version is ${toString (lock.version or "missing")}, and this reads version 1"
     else if lock ? conflicts then
-      throw "uv.lock: it declares conflicts (${concatStringsSep ", " (concatMap (map (item: item.extra or item.group or item.package)) lock.conflicts)}), of which this reads none"
+      throw "uv.lock: it declares conflicts (${concatStringsSep ", " conflicts}), of which this reads none"
     else
       sources;
 in
@@ -195,14 +209,6 @@ in
   chosen = map (package: {
     inherit (package) name;
     version = package.version or "";
-    filename =
-      let
-        wheel = choose (
-          map (wheel: { filename = elemAt (match "(.*/)?([^/?#]+)([?#].*)?" (wheel.url or wheel.path or wheel.filename)) 1; }) (
-            package.wheels or [ ]
-          )
-        );
-      in
-      if wheel == null then null else wheel.filename;
+    filename = (choose (wheelsOf package)).filename or null;
   }) (lock.package or [ ]);
 }

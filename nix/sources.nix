@@ -21,7 +21,10 @@ let
         base != "__pycache__"
         && match ".*\\.pyc" base == null
         && any (
-          entry: relative == entry || begins "${entry}/" relative || (type == "directory" && begins "${relative}/" entry)
+          entry:
+          relative == entry
+          || begins "${entry}/" relative
+          || (type == "directory" && begins "${relative}/" entry)
         ) wanted;
     };
 in

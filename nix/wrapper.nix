@@ -1,8 +1,8 @@
 # What a person installs: the commands, and the install stamp that says where app and PM are.
 #
-# Owns: bin/perdure, bin/perdure-pm and the stamp. Does not own: what they start. Each environment gets a place of its own
-# here whose files are links into the store, so that a process knows by its own prefix which installation it belongs to;
-# no variable can send it to another one.
+# Owns: bin/perdure, bin/perdure-pm and the stamp. Does not own: what they start. Each environment gets a place of its
+# own here whose files are links into the store, so that a process knows by its own prefix which installation it belongs
+# to; no variable can send it to another one.
 {
   pkgs,
   app,

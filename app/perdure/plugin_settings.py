@@ -108,6 +108,8 @@ def find_settings(installation: Installation, file: AppFile) -> PluginSettings:
     own = installation.generation.name
 
     def is_tried() -> bool:
+        if installation.managed:
+            return False  # no profile selects it: it is what runs
         try:
             return current.read_text(encoding="ascii").strip() != own
         except (OSError, UnicodeDecodeError):

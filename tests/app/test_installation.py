@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from perdure.app_file import AppFile
 from perdure.domain.errors import BootInvalid, BootMissing
 from perdure.installation import Installation, find_installation
+from perdure.plugin_settings import find_settings
 from tests.app.conftest import IDENTITY, Generation
 
 
@@ -49,6 +51,8 @@ def test_what_nix_installed_is_known_by_the_stamp_beside_it(tmp_path: Path) -> N
         (place / "bin" / name).chmod(0o755)
     assert found.app_command("tools") == f"{place}/bin/perdure tools"
     assert found.pm_command("status") == f"{place}/bin/perdure-pm status"
+    # No profile's pointer selects it, and what a person set is judged all the same.
+    assert not find_settings(found, AppFile(tmp_path / "app.yaml")).tried
     # PM refuses these there.
     assert found.pm_command("install") == "nix-store --verify --check-contents --repair"
 

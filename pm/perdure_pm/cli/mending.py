@@ -70,7 +70,10 @@ def repair(session: Session) -> Answer:
 
 
 def _show_problems(data: Mapping[str, Any], session: Session) -> str:
-    checked = f"{data['checked']['files']} files of {data['checked']['generations']} generations looked at"
+    checked = f"{data['checked']['files']} files"
+    if session.stamp is None:
+        checked += f" of {data['checked']['generations']} generations"
+    checked += " looked at"
     lines = []
     for problem in data["problems"]:
         lines.append(f"wrong: {problem['summary']}")
@@ -83,7 +86,7 @@ def _show_problems(data: Mapping[str, Any], session: Session) -> str:
     if data["leftovers"]:
         lines.append(f"  try: {true_hint('perdure-pm collect', session)}")
     found = "nothing is wrong" if data["healthy"] else f"{len(data['problems'])} found wrong"
-    how = "every byte" if data["deep"] else "sizes"
+    how = "every byte" if data["deep"] else "sizes" if session.stamp is None else "that each is there"
     return "\n".join([*lines, f"{found}; {checked} ({how})"])
 
 

@@ -95,7 +95,9 @@ rec {
           "buildInputs"
         ];
         name = attributes.name or "${attributes.pname}-${attributes.version}";
-        hooks = builtins.concatStringsSep "\n" (builtins.filter builtins.isString (attributes.nativeBuildInputs or [ ]));
+        hooks = builtins.concatStringsSep "\n" (
+          builtins.filter builtins.isString (attributes.nativeBuildInputs or [ ])
+        );
         built = derivation (
           given
           // {
