@@ -12,6 +12,17 @@ pytestmark = pytest.mark.platforms("linux", "darwin")
 PM_OK = 'echo \'{"exit_code": 0, "data": {"summary": "generation 1 is whole"}}\'\n'
 
 
+@pytest.fixture(autouse=True)
+def _without_a_jail(generation: Generation) -> None:
+    """Have doctor say the same on every machine: not each has what makes a jail."""
+    policy = generation.home / "profiles" / "default" / "app.yaml"
+    policy.parent.mkdir(parents=True)
+    policy.write_text("jail: off\n")
+
+
+ON = {"active": True, "why_not": None}
+
+
 def doctors_rows(generation: Generation, **changes: str) -> str:
     rows = {
         "perdure": "0.1.0",
@@ -20,6 +31,8 @@ def doctors_rows(generation: Generation, **changes: str) -> str:
         "home": str(generation.home),
         "boot.json": "ok",
         "plugins": "2 loaded (runtime, files), 0 failures",
+        "layers": "environment, floor, sentinels, audit-hook",
+        "not on": "jail: the policy of this profile turns it off",
         "findings": "none",
         **changes,
     }
@@ -51,6 +64,13 @@ def test_doctor_of_a_sound_generation_ends_with_pms_line(generation: Generation)
                 "data": {"summary": "generation 1 is whole"},
             },
             "moved_names": [],
+            "layers": {
+                "environment": ON,
+                "floor": ON,
+                "jail": {"active": False, "why_not": "the policy of this profile turns it off"},
+                "sentinels": ON,
+                "audit-hook": ON,
+            },
             "findings": [],
         },
         "errors": [],

@@ -54,7 +54,9 @@ def test_a_commands_streams_and_exit_code_are_passed_on_and_the_run_is_recorded(
     assert [line["event"] for line in (judged, executed, ended)] == ["judged", "executed", "ended"]
     assert (judged["script"], judged["command"]) == ("echo out; echo err >&2; exit 7", None)
     assert judged["verdict"]["ruling"] == "allow"
-    assert judged["layers"] == {"environment": True, "floor": True, "jail": False}
+    assert list(judged["layers"]) == ["environment", "floor", "jail", "sentinels"]
+    on = {"active": True, "why_not": None}
+    assert [judged["layers"][name] for name in ("environment", "floor", "sentinels")] == [on] * 3
     assert executed["pid"] > 0
     assert (ended["exit_code"], ended["ended"], ended["stdout_bytes"], ended["stderr_bytes"]) == (7, "exited", 4, 4)
     (path,) = (generation.home / "state" / "default").glob("*.jsonl")
@@ -252,6 +254,10 @@ LEFT_BEHIND = "(setsid sleep {mark} &); env -i setsid sleep {mark} & setsid nohu
 def test_what_a_command_leaves_behind_is_ended_with_it(generation: Generation) -> None:
     mark = f"30{os.getpid()}"
     began = time.monotonic()
+    # Outside a jail: in one, the kernel ends all of its processes with the first.
+    policy = generation.home / "profiles" / "default" / "app.yaml"
+    policy.parent.mkdir(parents=True)
+    policy.write_text("jail: off\n")
     done = generation.run("exec", "--json", "--", LEFT_BEHIND.format(mark=mark) + "echo done")
     data = envelope_of(done)["data"]
     assert (done.returncode, data["stdout"], data["survivors"]) == (0, "done\n", [])

@@ -224,6 +224,7 @@ def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | Non
 @click.option("--seconds", type=click.FloatRange(min=0.1, max=86_400), help="How long it may take (120).")
 @click.option("--most-output", type=click.IntRange(min=1_024), help="Bytes kept of each stream (262144).")
 @click.option("--backend", help="Run it there: a name under `backends` in app.yaml, or one of a plugin.")
+@click.option("--jail", type=click.Choice(["require", "prefer", "off"]), help="No laxer than the profile's policy.")
 @click.option("--yolo", is_flag=True, help="Ask about nothing but what the floor and the ask rules ask about.")
 @_context_option
 @click.option("--no-prompt", is_flag=True, help="Where a person must decide, wait for an answer from elsewhere.")
@@ -300,9 +301,10 @@ def scan(session: Session, file: str, shell: str, cwd: str | None, field: int | 
 @click.pass_obj
 def roots(session: Session) -> Answer:
     """List what is protected, and why."""
-    from perdure.cli.guard import list_roots
+    from perdure.cli.guard import list_roots, make_guard
+    from perdure.cli.jailing import layers_here
 
-    return list_roots(session)
+    return list_roots(session, layers_here(session, make_guard(session.installation)))
 
 
 @perdure.group(cls=_Group)

@@ -4,15 +4,16 @@ Owns: what is looked at, and in which words. Does not own: repairing, or PM's vi
 app-doctor-always-answers: a boot.json that is missing or invalid is a finding like any other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.boot import Boot
-from perdure.domain.errors import EXIT_DONE, EXIT_FOUND, BootInvalid, BootMissing
+from perdure.domain.errors import EXIT_DONE, EXIT_FOUND, BootInvalid, BootMissing, SettingsInvalid
 from perdure.domain.finding import Finding
 from perdure.domain.host import Host
 from perdure.domain.json_value import JsonValue
+from perdure.domain.layers import Layer, layers_to_json
 from perdure.installation import Installation
 from perdure.plugin_manager import PluginManager
 from perdure.pm_link import PmAnswer, ask_pm
@@ -32,6 +33,8 @@ def diagnose(session: Session) -> Answer:
     reported = manager.findings()
     findings += [finding for _, finding in reported]
     findings += _plugin_findings(manager, installation)
+    layers, unfit = _look_at_layers(session)
+    findings += unfit
     pm = ask_pm(installation, session.environ, PM_SECONDS)
     # An app outside a generation has no PM that should be there.
     if installation.generation is not None and pm.status != "ok":
@@ -49,9 +52,10 @@ def diagnose(session: Session) -> Answer:
             "plugins": {"loaded": loaded, "failures": [failure.to_json() for failure in manager.failures]},
             "pm": {"status": pm.status, "line": pm.line, "data": pm.data},
             "moved_names": [*moved],
+            "layers": layers_to_json(layers),
             "findings": [finding.to_json() for finding in findings],
         },
-        text=_render(session, host, boot_words, manager, moved, findings, pm),
+        text=_render(session, host, boot_words, manager, moved, layers, findings, pm),
         exit_code=EXIT_FOUND if findings else EXIT_DONE,
     )
 
@@ -73,6 +77,18 @@ def _look_at_boot(installation: Installation) -> tuple[Boot | None, str, list[Fi
         f"and this is perdure {host.version} in {host.generation}"
     )
     return boot, "mismatch", [Finding(code="boot-mismatch", summary=summary, hint=installation.pm_command("install"))]
+
+
+def _look_at_layers(session: Session) -> tuple[tuple[Layer, ...], list[Finding]]:
+    """Return which layers are on, and what is wrong with the profile's own word on them; a jail may well be missing."""
+    # Imported here: the guard takes longer than the rest of this command.
+    from perdure.cli.guard import make_guard
+    from perdure.cli.jailing import layers_here
+
+    try:
+        return layers_here(session, make_guard(session.installation)), []
+    except SettingsInvalid as error:
+        return (), [Finding(code=error.code, summary=error.summary, hint=error.hint, context=error.context)]
 
 
 def _plugin_findings(manager: PluginManager, installation: Installation) -> list[Finding]:
@@ -110,6 +126,7 @@ def _render(
     boot_words: str,
     manager: PluginManager,
     moved: list[str],
+    layers: Sequence[Layer],
     findings: list[Finding],
     pm: PmAnswer,
 ) -> str:
@@ -122,6 +139,8 @@ def _render(
         ("boot.json", boot_words),
         *([("safe mode", "on: only built-in plugins are loaded")] if session.safe_mode else []),
         ("plugins", f"{len(loaded)} loaded ({', '.join(loaded)}), {_count(len(manager.failures), 'failure')}"),
+        ("layers", ", ".join(layer.name for layer in layers if layer.active) or "unknown"),
+        *(("not on", f"{layer.name}: {layer.why_not}") for layer in layers if not layer.active),
         *(("old name", line) for line in moved),
         ("findings", "none" if not findings else str(len(findings))),
     ]

@@ -20,19 +20,22 @@ from perdure.approvals.asking import Asker
 from perdure.cli.approving import Decider, authority_for, decider_for
 from perdure.cli.asking import asker_for, at_a_terminal
 from perdure.cli.guard import directory_of, make_guard, own_folders
+from perdure.cli.jailing import confinement_of
 from perdure.cli.options import ExecuteOptions
 from perdure.cli.output import Answer
 from perdure.cli.session import Session
 from perdure.domain.backend import Backend
 from perdure.domain.errors import UsageFault
+from perdure.domain.layers import layers_to_json
 from perdure.domain.operation import Surface
 from perdure.installation import Installation
+from perdure.jail.policy import Mode
 from perdure.tools.backends import LOCAL, Backends
 from perdure.tools.environment import scrub
 from perdure.tools.processes import ask
 from perdure.tools.run_record import RunRecord
 from perdure.tools.sentinels import Sentinels
-from perdure.tools.terminal import MOST_OUTPUT, SECONDS, Finished, Request, Terminal, layers
+from perdure.tools.terminal import MOST_OUTPUT, SECONDS, Finished, Request, Terminal
 
 _PROFILE_VARIABLE = "PERDURE_PROFILE"
 _SECONDS_TO_INSPECT = 5.0
@@ -51,12 +54,22 @@ def execute(session: Session, options: ExecuteOptions) -> Answer:
     if options["session_name"] is not None:
         authority = dataclasses.replace(authority, session=options["session_name"])
     asker = asker_for(session, authority, prompt=prompt, seconds=options["answer_within"])
-    finished = run_in_terminal(session, request, decider_for(session, authority, runs=True), asker)
+    decider = decider_for(session, authority, runs=True)
+    finished = run_in_terminal(session, request, decider, asker, jail=options["jail"])
     return _answer(session, finished, request.backend)
 
 
-def run_in_terminal(session: Session, request: Request, decider: Decider, asker: Asker | None = None) -> Finished:
+def run_in_terminal(
+    session: Session, request: Request, decider: Decider, asker: Asker | None = None, *, jail: str | None = None
+) -> Finished:
     """Run what is requested where it is allowed, and say what is to be said of the run.
+
+    Args:
+        session: this invocation.
+        request: what is to be run.
+        decider: what decides.
+        asker: asks a person, where one can be asked.
+        jail: the mode that the caller wants, which is not laxer than the profile's.
 
     Raises:
         PerdureError: it was not run, with the reason.
@@ -66,17 +79,23 @@ def run_in_terminal(session: Session, request: Request, decider: Decider, asker:
         session.output.warn(f"there is no home at {session.installation.home}: this run is not recorded")
     backends = backends_of(session)
     decider.isolated = backends.isolated
+    guard = make_guard(session.installation)
+    confinement = confinement_of(session, guard, jail)
     terminal = Terminal(
-        guard=make_guard(session.installation),
+        guard=guard,
         decide=decider.decide,
         asker=asker,
         environ=session.environ,
         own_folders=own_folders(session.installation),
         record=lambda run: RunRecord(folder, run),
         backends=backends,
+        confinement=confinement,
         look=lambda: look_at_sentinels(session),
     )
     finished = anyio.run(terminal.run, request)
+    why_not = next(each.why_not for each in finished.layers if each.name == "jail")
+    if why_not is not None and confinement.mode is not Mode.OFF and request.backend == LOCAL:
+        session.output.warn(f"the command ran without the jail: {why_not}")
     if finished.damage:
         session.output.warn(f"the run has damaged what Perdure needs: {'; '.join(map(str, finished.damage))}")
         session.output.talk(f"  try: {finished.repair}")
@@ -160,7 +179,7 @@ def _answer(session: Session, finished: Finished, backend: str) -> Answer:
         data={
             "run": finished.run,
             "verdict": finished.verdict.to_json(),
-            "layers": layers(),
+            "layers": layers_to_json(finished.layers),
             "backend": backend,
             "exit_code": finished.exit_code,
             "ended": finished.ended,

@@ -19,6 +19,7 @@ from perdure.cli.session import VERDICT_COMMANDS, Session
 from perdure.domain.effect import Effect, Hole
 from perdure.domain.errors import EXIT_DONE, EXIT_FOUND, EXIT_USAGE, CorpusInvalid, UsageFault, VerdictUsageFault
 from perdure.domain.json_value import JsonValue
+from perdure.domain.layers import Layer, layers_to_json, show_layer
 from perdure.domain.verdict import Ruling, Verdict
 from perdure.guard.corpus import Tally, check, read_corpus, shown_ruling
 from perdure.guard.paths import show_word
@@ -178,13 +179,17 @@ def _effect_data(effect: Effect) -> dict[str, JsonValue]:
     }
 
 
-def list_roots(session: Session) -> Answer:
-    """Return what is protected, and why."""
+def list_roots(session: Session, layers: Sequence[Layer]) -> Answer:
+    """Return what is protected, why, and by which layers."""
     roots: Sequence[Root] = protected_roots(origin_of(session.installation), Machine())
     rows = [(root.path, root.why + (" (not to be read either)" if root.secret else "")) for root in roots]
+    lines = [*columns(rows), "", *columns([(layer.name, show_layer(layer)) for layer in layers])]
     return Answer(
-        data={"roots": [{"path": root.path, "why": root.why, "secret": root.secret} for root in roots]},
-        text=printable("\n".join(columns(rows))),
+        data={
+            "roots": [{"path": root.path, "why": root.why, "secret": root.secret} for root in roots],
+            "layers": layers_to_json(layers),
+        },
+        text=printable("\n".join(lines)),
     )
 
 

@@ -16,6 +16,7 @@ class ExecuteOptions(TypedDict):
     seconds: float | None
     most_output: int | None
     backend: str | None
+    jail: str | None
     yolo: bool
     context: str
     no_prompt: bool

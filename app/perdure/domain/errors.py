@@ -403,6 +403,24 @@ class BackendFailed(PerdureError):
     default_retry = "after-change"
 
 
+class JailUnavailable(PerdureError):
+    """A command has to be jailed, and cannot be."""
+
+    code = "jail-unavailable"
+    exit_code = EXIT_REFUSED
+    meaning = "The profile or the caller requires the jail, and there is none here or it failed; nothing was started."
+    default_retry = "after-change"
+
+
+class SettingsInvalid(PerdureError):
+    """What a person set in the profile's app.yaml cannot be followed."""
+
+    code = "settings-invalid"
+    exit_code = EXIT_REFUSED
+    meaning = "The profile's app.yaml cannot be read or says something that is not known; nothing runs by half of it."
+    default_retry = "after-change"
+
+
 class RunRecordLost(PerdureError):
     """A run cannot be recorded."""
 

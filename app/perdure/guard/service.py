@@ -121,6 +121,10 @@ class Guard:
         views = tuple(View(reading=reading, verdict=judge(reading, protected, self._homes)) for reading in readings)
         return Explanation(views=views, verdict=views[0].verdict)
 
+    def roots(self) -> tuple[Root, ...]:
+        """Return what is protected at this moment."""
+        return self._protected().roots
+
     def _protected(self) -> Protected:
         """Return the roots of this moment, from a moment ago where nothing that they depend on has changed since."""
         now, kept = self._clock(), self._kept

@@ -12,6 +12,7 @@ parent is not found.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -26,10 +27,19 @@ _PR_SET_CHILD_SUBREAPER = 36
 _SECONDS_TO_END = 5.0
 _POLL_SECONDS = 0.01
 _LONGEST_SAID = 300
+_FIRST_POLL_SECONDS = 0.001
 
 
-async def start(command: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> Process:
+async def start(
+    command: Sequence[str], *, cwd: str, environment: Mapping[str, str], handed: Sequence[int] = ()
+) -> Process:
     """Return the started process, at the head of a session of its own, with nothing to read.
+
+    Args:
+        command: program and arguments.
+        cwd: where.
+        environment: all of it.
+        handed: descriptors that it gets beside its streams; no other of this process's.
 
     Raises:
         OSError: it cannot be started.
@@ -43,6 +53,7 @@ async def start(command: Sequence[str], *, cwd: str, environment: Mapping[str, s
         cwd=cwd,
         env=dict(environment),
         start_new_session=True,
+        pass_fds=handed,
     )
 
 
@@ -85,6 +96,19 @@ def ask(command: Sequence[str], environment: Mapping[str, str], seconds: float) 
     return done.stdout.decode(errors="replace")
 
 
+def ensure_startable(program: str, cwd: str) -> None:
+    """Have it known that a program can be started, where it is not this process that will find out.
+
+    Raises:
+        OSError: it is not there, or is none.
+    """
+    os.stat(cwd)
+    path = os.path.join(cwd, program)
+    if os.path.isdir(path) or not os.access(path, os.X_OK):
+        os.stat(path)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
 def adopt_orphans() -> bool:
     """Have this process be the parent of every descendant whose own parent ends; False where there is no such thing."""
     if sys.platform != "linux":
@@ -97,11 +121,19 @@ def adopt_orphans() -> bool:
         return False
 
 
-def ask_to_end(process: Process, number: int = signal.SIGTERM) -> None:
-    """Send a signal to the command's process group, so that it can tidy up."""
+def ask_to_end(process: Process, number: int = signal.SIGTERM, *, jailed: bool = False) -> None:
+    """Send a signal to the command's process group, so that it can tidy up.
+
+    Of a jailed one not to the process that made the jail: its end is the end of all the others.
+    """
     with contextlib.suppress(OSError):
         if sys.platform == "win32":
             process.terminate()
+        elif jailed:
+            for pid in _living(process):
+                if pid != process.pid:
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, number)
         else:
             os.killpg(process.pid, number)
 
@@ -112,7 +144,7 @@ async def end_all(process: Process) -> tuple[list[int], list[int]]:
     The command itself has ended, or ends here.
     """
     killed: list[int] = []
-    deadline = time.monotonic() + _SECONDS_TO_END
+    deadline, pause = time.monotonic() + _SECONDS_TO_END, _FIRST_POLL_SECONDS
     while time.monotonic() < deadline:
         living = _living(process)
         if not living:
@@ -123,7 +155,8 @@ async def end_all(process: Process) -> tuple[list[int], list[int]]:
                 with contextlib.suppress(OSError):
                     os.kill(pid, number)
         killed += [pid for pid in living if pid not in killed]
-        await anyio.sleep(_POLL_SECONDS)
+        await anyio.sleep(pause)
+        pause = min(2 * pause, _POLL_SECONDS)
         _reap(living, process)
     survivors = _living(process)
     if process.pid not in survivors:

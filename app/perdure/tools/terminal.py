@@ -3,8 +3,8 @@
 The guard comes first, then a scrubbed environment, bounded output and time, and nothing is left of it at the end.
 
 Owns: the order of these, and the only place from which a command of an agent is started. Does not own: the decision
-(approvals), the process itself (processes). Keeps: exec-guard-first, exec-recorded, exec-output-bounded,
-exec-tree-ended, exec-environment, exec-damage-told.
+(approvals), the process itself (processes), what jails it (confinement). Keeps: exec-guard-first, exec-recorded,
+exec-output-bounded, exec-tree-ended, exec-environment, exec-damage-told, jail-told.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ from perdure.domain.errors import (
     CommandNotExecutable,
     CommandNotFound,
     CommandRefused,
+    JailUnavailable,
     PerdureError,
     StoreUnavailable,
 )
 from perdure.domain.json_value import JsonValue
+from perdure.domain.layers import Layer, layers_to_json
 from perdure.domain.operation import Operation, OperationKind
 from perdure.domain.verdict import Ruling, Verdict
 from perdure.guard.service import Guard, View
@@ -45,6 +47,7 @@ from perdure.tools import processes
 from perdure.tools.approved import Seen, claim
 from perdure.tools.backends import LOCAL, Backends
 from perdure.tools.capture import Capture
+from perdure.tools.confinement import Confinement, Watch, layers_of, not_jailed
 from perdure.tools.environment import scrub
 from perdure.tools.operands import resolved
 from perdure.tools.run_record import RunRecord
@@ -111,6 +114,8 @@ class Finished:
     """Processes that the command had started and left."""
     survivors: tuple[int, ...]
     """Those that could not be ended, as where they belong to another user."""
+    layers: tuple[Layer, ...]
+    """What stood between it and what is protected."""
     signal: int | None = None
     """The signal that interrupted the run, where one did."""
     damage: tuple[Damage, ...] = ()
@@ -135,6 +140,8 @@ class Terminal:
     """Directories of commands that are Perdure's own."""
     record: Callable[[str], RunRecord]
     """The record for a run's id."""
+    confinement: Confinement
+    """What is done about the jail."""
     backends: Backends | None = None
     """Where commands may run besides here."""
     look: Callable[[], Sentinels | None] = lambda: None
@@ -156,6 +163,7 @@ class Terminal:
             CommandNotFound: there is no such program.
             CommandNotExecutable: it cannot be started.
             BackendUnknown, BackendFailed: there is no such backend, or it does not say how a command gets there.
+            JailUnavailable: it has to be jailed, and cannot be; nothing was started.
             RunRecordLost: the run cannot be recorded, so nothing was started.
         """
         run = secrets.token_urlsafe(12)
@@ -166,6 +174,12 @@ class Terminal:
         view, decision = await anyio.to_thread.run_sync(self._decide, request, environment)
         verdict = view.verdict
         masked = mask(operation_of(request))
+        unjailed: JailUnavailable | None = None
+        try:
+            jail = self._jail(request, way.command[0])
+        except JailUnavailable as error:
+            unjailed, jail = error, Layer(name="jail", why_not=str(error.context["why_not"]))
+        layers = layers_of(jail)
         record.write(
             "judged",
             self._at(),
@@ -176,14 +190,16 @@ class Terminal:
             backend=request.backend,
             verdict=verdict.to_json(),
             decision=decision.to_json(),
-            layers=layers(),
+            layers=layers_to_json(layers),
         )
-        asked: Asked | None = None
-        if decision.ruling is Ruling.ASK and self.asker is not None:
-            asked = await self._approved(self.asker, request, environment, record, run)
-        else:
+        asker = self.asker if decision.ruling is Ruling.ASK else None
+        if asker is None:
             _require(decision, verdict, request)
-        return await self._started(request, way, record, run, verdict, asked)
+        if unjailed is not None:
+            raise unjailed
+        asked = None if asker is None else await self._approved(asker, request, environment, record, run)
+        start = _Start(request=request, way=way, layers=layers, jailed=jail.active)
+        return await self._started(start, record, run, verdict, asked)
 
     def _way(self, request: Request, environment: Mapping[str, str], run: str) -> Way:
         words = _words(request)
@@ -191,6 +207,11 @@ class Terminal:
             return local_way(words, cwd=request.cwd, environment=environment)
         far = FarCommand(run=run, command=tuple(words), cwd=request.far_cwd)
         return far_way(self.backends, request.backend, far, environ=self.environ, environment=environment)
+
+    def _jail(self, request: Request, program: str) -> Layer:
+        if request.backend == LOCAL or self.backends is None:
+            return self.confinement.layer_for(program, request.command, request.script)
+        return self.confinement.layer_of(request.backend, isolated=self.backends.isolated(request.backend))
 
     async def _approved(
         self, asker: Asker, request: Request, environment: Mapping[str, str], record: RunRecord, run: str
@@ -233,29 +254,51 @@ class Terminal:
         return view, self.decide(operation_of(request), view)
 
     async def _started(
-        self, request: Request, way: Way, record: RunRecord, run: str, verdict: Verdict, asked: Asked | None
+        self, start: _Start, record: RunRecord, run: str, verdict: Verdict, asked: Asked | None
     ) -> Finished:
-        began = time.monotonic()
-        command = way.command
+        request, began = start.request, time.monotonic()
         stdout, stderr = Capture(request.most_output), Capture(request.most_output)
-        # Before the start: a signal that comes with it must not end this process and leave the command.
-        with anyio.open_signal_receiver(*_ENDING_SIGNALS) as signals:
-            try:
-                sentinels = self.look()
-                process = await processes.start(command, cwd=way.cwd, environment=way.environment)
-            except BaseException as error:
-                why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-                self._ended(asked, lambda approvals, which: approvals.not_started(which, why))
-                if not isinstance(error, OSError):
-                    raise
-                record.write("failed-to-start", self._at(), reason=why)
-                raise _not_started(command[0], way.cwd, error) from error
+
+        def executed(pid: int) -> None:
             # A crash between the start and this line leaves the approval as dispatching: the next start says that
             # nobody knows.
-            self._ended(asked, lambda approvals, which: approvals.executed(which, process.pid))
-            record.write("executed", self._at(), pid=process.pid)
-            ending = await _attend(process, request.seconds, stdout, stderr, signals)
-        untidy = await way.tidy()
+            self._ended(asked, lambda approvals, which: approvals.executed(which, pid))
+            record.write("executed", self._at(), pid=pid)
+
+        def failed(why: str) -> None:
+            self._ended(asked, lambda approvals, which: approvals.not_started(which, why))
+            record.write("failed-to-start", self._at(), reason=why)
+
+        watch = Watch() if start.jailed and self.confinement.jail.tells_status else None
+        try:
+            # Before the start: a signal that comes with it must not end this process and leave the command.
+            with anyio.open_signal_receiver(*_ENDING_SIGNALS) as signals:
+                try:
+                    sentinels = self.look()
+                    process = await self._start(start, watch)
+                except OSError as error:
+                    failed(error.strerror or str(error))
+                    raise _not_started(start.way.command[0], start.way.cwd, error) from error
+                except BaseException as error:
+                    why = f"{type(error).__name__}: {error}"
+                    self._ended(asked, lambda approvals, which: approvals.not_started(which, why))
+                    raise
+                # What makes the jail has been started; whether it has started the command too, it alone knows.
+                pid = process.pid if watch is None else await watch.see_start(process)
+                if pid is not None:
+                    executed(pid)
+                ending = await _attend(process, request.seconds, stdout, stderr, signals, jailed=start.jailed)
+            if watch is not None and pid is None:
+                # Interrupted before anybody could tell, it may have run: that is no failed start.
+                if not watch.status().executed and ending.how == "exited":
+                    fault = not_jailed(start.way.command[0], stderr.data().decode(errors="replace"))
+                    failed(fault.summary)
+                    raise fault
+                executed(process.pid)
+        finally:
+            if watch is not None:
+                watch.close()
+        untidy = await start.way.tidy()
         exit_code = _exit_code(process, ending)
         damage = tuple(sentinels.damage()) if sentinels is not None else ()
         record.write(
@@ -283,6 +326,7 @@ class Terminal:
             killed=tuple(ending.killed),
             survivors=tuple(ending.survivors),
             signal=ending.signal,
+            layers=start.layers,
             damage=damage,
             repair=sentinels.repair(damage) if sentinels is not None and damage else None,
             untidy=untidy,
@@ -294,13 +338,31 @@ class Terminal:
             with contextlib.suppress(StoreUnavailable):
                 write(self.asker.approvals, asked)
 
+    async def _start(self, start: _Start, watch: Watch | None) -> Process:
+        cwd, command, handed = start.way.cwd, start.way.command, list[int]()
+        if start.jailed:
+            processes.ensure_startable(command[0], cwd)
+            status = None if watch is None else watch.writing
+            handed = [] if status is None else [status]
+            front = await anyio.to_thread.run_sync(self.confinement.jail.arguments, cwd, status)
+            command = [*front, *command]
+        process = await processes.start(command, cwd=cwd, environment=start.way.environment, handed=handed)
+        if watch is not None:
+            watch.started()
+        return process
+
     def _at(self) -> str:
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def layers() -> dict[str, JsonValue]:
-    """Return which of the guard's layers are on for a run that is started here."""
-    return {"environment": True, "floor": True, "jail": False}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Start:
+    """A command that may be started."""
+
+    request: Request
+    way: Way
+    layers: tuple[Layer, ...]
+    jailed: bool
 
 
 def operation_of(request: Request) -> Operation:
@@ -359,7 +421,13 @@ class _Ending:
 
 
 async def _attend(
-    process: Process, seconds: float, stdout: Capture, stderr: Capture, signals: AsyncIterator[signal.Signals]
+    process: Process,
+    seconds: float,
+    stdout: Capture,
+    stderr: Capture,
+    signals: AsyncIterator[signal.Signals],
+    *,
+    jailed: bool,
 ) -> _Ending:
     """Wait for a command to end, reading what it writes meanwhile, and have nothing of it left whatever happens."""
     ending = _Ending()
@@ -368,7 +436,7 @@ async def _attend(
             ends = anyio.Event(), anyio.Event()
             readers.start_soon(_read, process.stdout, stdout, ends[0])
             readers.start_soon(_read, process.stderr, stderr, ends[1])
-            await _wait(process, seconds, ending, signals)
+            await _wait(process, seconds, ending, signals, jailed=jailed)
             # What it left behind may hold the streams open for ever.
             ending.killed, ending.survivors = await processes.end_all(process)
             with anyio.move_on_after(_DRAIN_SECONDS):
@@ -392,7 +460,9 @@ async def _read(stream: ByteReceiveStream | None, capture: Capture, ended: anyio
         ended.set()
 
 
-async def _wait(process: Process, seconds: float, ending: _Ending, signals: AsyncIterator[signal.Signals]) -> None:
+async def _wait(
+    process: Process, seconds: float, ending: _Ending, signals: AsyncIterator[signal.Signals], *, jailed: bool
+) -> None:
     """Have the command end: by itself, when its time is over, or because this process is told to end."""
 
     async def watch(scope: anyio.CancelScope) -> None:
@@ -408,7 +478,7 @@ async def _wait(process: Process, seconds: float, ending: _Ending, signals: Asyn
             watchers.cancel_scope.cancel()
     if process.returncode is None:
         ending.how = "timed-out" if ending.signal is None else "interrupted"
-        processes.ask_to_end(process, ending.signal or signal.SIGTERM)
+        processes.ask_to_end(process, ending.signal or signal.SIGTERM, jailed=jailed)
         with anyio.move_on_after(_GRACE_SECONDS):
             await process.wait()
     elif process.returncode < 0:

@@ -1,0 +1,70 @@
+"""The jail of this process: what its profile asks for, and what this machine has.
+
+Owns: putting these together, the refusal of a laxer jail than the profile's, and saying which layers are on. Does not
+own: the jail (jail), or what is done about it for a run (tools.confinement). Keeps: jail-never-laxer: nothing of the
+environment makes it laxer; layers-told.
+"""
+
+from __future__ import annotations
+
+from perdure import audit_hook
+from perdure.app_file import AppFile, AppFileUnfit
+from perdure.cli.session import Session
+from perdure.domain.errors import SettingsInvalid, UsageFault
+from perdure.domain.layers import Layer
+from perdure.guard.service import Guard
+from perdure.jail.machine import LinuxSystem
+from perdure.jail.policy import Mode, Policy, PolicyUnfit, parse_policy
+from perdure.jail.service import Jail
+from perdure.tools.confinement import Confinement, layers_of
+
+
+def policy_of(file: AppFile) -> Policy:
+    """Return what a profile asks of the jail.
+
+    Raises:
+        SettingsInvalid: its file cannot be read, or says something that is not known.
+    """
+    try:
+        file.require_known()
+        return parse_policy(file.section("jail"), file.place("jail"))
+    except (AppFileUnfit, PolicyUnfit) as fault:
+        context = {"path": None if file.path is None else str(file.path)}
+        raise SettingsInvalid(
+            f"the policy could not be evaluated: {fault}",
+            context=context,
+        ) from fault
+
+
+def confinement_of(session: Session, guard: Guard, asked: str | None = None) -> Confinement:
+    """Return how commands are confined in this process.
+
+    Args:
+        session: has the profile's settings.
+        guard: says what is protected.
+        asked: the mode that the caller wants.
+
+    Raises:
+        SettingsInvalid: the profile's policy cannot be evaluated.
+        UsageFault: the caller wants a laxer one than the profile's.
+    """
+    policy = policy_of(session.app_file)
+    mode = None if asked is None else Mode(asked)
+    if mode is not None and mode.strictness < policy.mode.strictness:
+        raise UsageFault(
+            f"--jail {mode} is laxer than this profile's policy, which is {policy.mode}",
+            hint=session.installation.app_command("exec", "--help"),
+        )
+    jail = Jail(roots=guard.roots, home=str(session.installation.home), system=LinuxSystem(session.environ))
+    return Confinement(jail=jail, policy=policy, asked=mode)
+
+
+def layers_here(session: Session, guard: Guard) -> tuple[Layer, ...]:
+    """Return the layers of this process, the jail as a command would have it.
+
+    Raises:
+        SettingsInvalid: the profile's policy cannot be evaluated.
+    """
+    unhooked = None if audit_hook.is_installed() else "it comes with the first plugin, and none is loaded here"
+    jail = confinement_of(session, guard).layer()
+    return (*layers_of(jail), Layer(name="audit-hook", why_not=unhooked))

@@ -1,0 +1,119 @@
+"""What this machine has to make a jail with.
+
+Owns: finding bwrap, the mounts, the devices, and trying a jail once. Does not own: what is held (plan), or running a
+command (tools). It is the only module of the jail that asks the system or starts anything.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Protocol
+
+from perdure.jail import bubblewrap, seatbelt
+from perdure.jail.mounts import Mount, parse_mounts
+
+TRY_SECONDS = 10.0
+_PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/usr/sbin", "/sbin")
+_RAW = ("mem", "kmem", "port", "sg[0-9]*", "nvme[0-9]*", "ng[0-9]*")
+"""Devices that are not of blocks and reach a disk or the memory all the same."""
+
+
+class System(Protocol):
+    """What a jail has to know and do, outside of itself."""
+
+    def program(self) -> str | None:
+        """Return where the program is that makes jails; None where there is none to be trusted."""
+
+    def is_root(self) -> bool:
+        """Return whether this process has the rights of root."""
+
+    def mounts(self) -> Sequence[Mount]:
+        """Return every mount that this process sees."""
+
+    def devices(self) -> tuple[str, ...]:
+        """Return the devices that hold filesystems and that this process could write to."""
+
+    def try_out(self, command: Sequence[str]) -> str | None:
+        """Return why a jailed command could not be run; None where it could."""
+
+
+class LinuxSystem:
+    """This machine, where it is Linux or macOS."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """Know where programs are looked for after the system's own directories."""
+        self._path = environ.get("PATH", "")
+
+    def program(self) -> str | None:
+        if sys.platform == "darwin":
+            return seatbelt.PROGRAM if os.access(seatbelt.PROGRAM, os.X_OK) else None
+        if sys.platform != "linux":
+            return None
+        # One that a run could have put there would jail nothing.
+        for folder in (*_PLACES, *filter(os.path.isabs, self._path.split(os.pathsep))):
+            found = shutil.which("bwrap", path=folder)
+            if found is not None and not is_replaceable(found):
+                return found
+        return None
+
+    def is_root(self) -> bool:
+        return hasattr(os, "geteuid") and os.geteuid() == 0
+
+    def mounts(self) -> Sequence[Mount]:
+        try:
+            with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+                return parse_mounts(file.read())
+        except OSError:
+            return ()
+
+    def devices(self) -> tuple[str, ...]:
+        return tuple(path for path in _devices() if os.access(path, os.W_OK))
+
+    def try_out(self, command: Sequence[str]) -> str | None:
+        try:
+            done = subprocess.run(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                timeout=TRY_SECONDS,
+                check=False,
+            )
+        except OSError as error:
+            return f"{command[0]} cannot be started: {error.strerror or error}"
+        except subprocess.TimeoutExpired:
+            return f"{command[0]} took more than {TRY_SECONDS:g} s"
+        if done.returncode == 0:
+            return None
+        said = done.stderr.decode(errors="replace")
+        return bubblewrap.explain_failure(said) if sys.platform == "linux" else " ".join(said.split()) or "no reason"
+
+
+def is_replaceable(program: str) -> bool:
+    """Return whether a user who is not root could have put this program there; root could have put anything."""
+    if not hasattr(os, "geteuid") or os.geteuid() == 0:
+        return False
+    real = os.path.realpath(program)
+    return any(os.access(path, os.W_OK) for path in (real, os.path.dirname(real), os.path.dirname(program)))
+
+
+def _devices() -> Iterator[str]:
+    for folder in ("/dev", "/dev/mapper", "/dev/bsg"):
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in entries:
+            try:
+                mode = entry.stat(follow_symlinks=False).st_mode
+            except OSError:
+                continue
+            raw = folder == "/dev/bsg" or any(fnmatchcase(entry.name, pattern) for pattern in _RAW)
+            if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and raw):
+                yield entry.path
