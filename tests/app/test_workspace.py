@@ -31,6 +31,7 @@ from tests.app.approvals.made import authority
 from tests.app.command_line import envelope_of
 from tests.app.conftest import Generation
 from tests.app.guard.test_roots import make_home
+from tests.app.store.test_answering import Desk, Typing
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
 
@@ -427,3 +428,43 @@ def test_the_tools_for_files_work_in_the_current_directory_and_stop_at_what_is_p
     code, answer = run("code.run", code=f"import shutil; shutil.rmtree({str(generation.venv)!r})")
     assert (code, answer["errors"][0]["code"]) == (10, "file-refused")
     assert (generation.venv.is_dir(), Path(path).exists()) == (True, True)
+
+
+@pytest.mark.proves("files-needs-decision", "approval-single-use")
+@pytest.mark.parametrize(
+    ("typed", "code", "says", "status", "execution"),
+    [
+        ("once\n", 0, "AGENTS.md: written", "approved", "executed"),
+        ("decline not that\n", 10, "a person declined it: not that", "declined", "not-started"),
+    ],
+)
+def test_the_person_at_the_terminal_sees_the_diff_and_answers_for_the_file(
+    generation: Generation, tmp_path: Path, typed: str, code: int, says: str, status: str, execution: str
+) -> None:
+    desk = Desk(generation, tmp_path / "work")
+    desk.work.mkdir()
+    (desk.work / "AGENTS.md").write_text("be careful\n")
+    person = Typing(desk, words=["run", "files.write", "--arg", "path=AGENTS.md", "--arg", "text=be quick"])
+    person.wait_for(b"decline [reason]")
+    person.type(typed)
+    ended, shown = person.end()
+    assert (ended, says in shown, "be quick" in shown) == (code, True, True), shown
+    (kept,) = desk.kept()
+    assert (kept["status"], kept["execution"]) == (status, execution), kept
+    assert (desk.work / "AGENTS.md").read_text() == ("be quick" if code == 0 else "be careful\n")
+
+
+@pytest.mark.proves("files-checked-again", "recheck-stricter-blocks")
+def test_a_file_that_becomes_a_link_while_a_person_thinks_is_left_alone(generation: Generation, tmp_path: Path) -> None:
+    desk = Desk(generation, tmp_path / "work")
+    desk.work.mkdir()
+    (desk.work / "AGENTS.md").write_text("old\n")
+    before = (generation.venv / "pyvenv.cfg").read_text()
+    person = Typing(desk, words=["run", "files.write", "--arg", "path=AGENTS.md", "--arg", "text=new"])
+    person.wait_for(b"decline [reason]")
+    (desk.work / "AGENTS.md").unlink()
+    (desk.work / "AGENTS.md").symlink_to(generation.venv / "pyvenv.cfg")
+    person.type("once\n")
+    ended, shown = person.end()
+    assert (ended, (generation.venv / "pyvenv.cfg").read_text()) == (10, before), shown
+    assert desk.kept()[0]["execution"] == "blocked"

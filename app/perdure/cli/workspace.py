@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from perdure.cli.approving import authority_for, decider_for
+from perdure.cli.asking import asker_for, at_a_terminal
 from perdure.cli.execute import run_in_terminal
 from perdure.cli.guard import directory_of, make_guard
 from perdure.cli.session import Session
@@ -21,13 +22,16 @@ _PYTHON = "python.exe" if os.name == "nt" else "python3"
 
 
 def make_workspace(session: Session) -> LocalWorkspace:
-    """Return what tools work with in the current directory; what needs a person is not done."""
-    decider = decider_for(session, authority_for(Surface.CLI, yolo=False, answerable=False), runs=True)
+    """Return what tools work with in the current directory; the person at the terminal is asked, where there is one."""
+    prompt = at_a_terminal(session)
+    authority = authority_for(Surface.CLI, yolo=False, answerable=prompt)
+    decider = decider_for(session, authority, runs=True)
+    asker = asker_for(session, authority, prompt=True, seconds=None) if prompt else None
     cwd = directory_of(session, None)
 
     def start_code(code: str, seconds: float) -> CodeResult:
         request = Request(command=(_PYTHON, "-c", code), cwd=cwd, seconds=seconds, kind=OperationKind.CODE)
-        finished = run_in_terminal(session, request, decider)
+        finished = run_in_terminal(session, request, decider, asker)
         return CodeResult(
             exit_code=finished.exit_code,
             stdout=finished.stdout.decode(errors="replace"),
@@ -35,4 +39,10 @@ def make_workspace(session: Session) -> LocalWorkspace:
             ended=finished.ended,
         )
 
-    return LocalWorkspace(cwd=cwd, guard=make_guard(session.installation), decide=decider.decide, start_code=start_code)
+    return LocalWorkspace(
+        cwd=cwd,
+        guard=make_guard(session.installation),
+        decide=decider.decide,
+        start_code=start_code,
+        asker=asker,
+    )

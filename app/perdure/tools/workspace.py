@@ -11,20 +11,38 @@ protected file (a hard link) can be taken away, and what it names cannot be writ
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import anyio
+
+from perdure.approvals.asking import Asker
+from perdure.approvals.service import Asked
 from perdure.domain.decision import Decision, Stage
-from perdure.domain.errors import FileChanged, FileNeedsApproval, FileRefused, PerdureError, ToolFailed
+from perdure.domain.errors import (
+    ApprovalCancelled,
+    ApprovalExpired,
+    CommandDeclined,
+    CommandNeedsApproval,
+    FileChanged,
+    FileNeedsApproval,
+    FileRefused,
+    PerdureError,
+    StoreUnavailable,
+    ToolFailed,
+)
 from perdure.domain.json_value import JsonValue
 from perdure.domain.operation import Operation, OperationKind
 from perdure.domain.verdict import Ruling
 from perdure.domain.workspace import Change, CodeResult, FileText, ListedFile, Patch
 from perdure.guard.files import FileFacts, file_reading, find_path_fault
 from perdure.guard.service import Guard, View
+from perdure.tools.approved import Seen, claim
 from perdure.tools.entries import Folder, hold, stamp
 from perdure.tools.patching import EditUnfit, apply_edits, show_diff
 
@@ -34,6 +52,10 @@ MOST_LISTED = 2_000
 LONGEST_CODE = 96 * 1024
 _MOST_SECRETS = 4_096
 _DRIVES = sys.platform == "win32"
+_NO_APPROVAL = frozenset(
+    kind.code for kind in (CommandNeedsApproval, CommandDeclined, ApprovalExpired, ApprovalCancelled)
+)
+"""What may come of asking that is no refusal by policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +77,8 @@ class LocalWorkspace:
     decide: Callable[[Operation, View], Decision]
     start_code: Callable[[str, float], CodeResult]
     """Runs Python text by way of the terminal."""
+    asker: Asker | None = None
+    """What asks a person; None where nobody can be asked."""
     drives: bool = field(default=_DRIVES)
 
     def read(self, path: str, *, first: int = 1, lines: int = 2000) -> FileText:
@@ -64,8 +88,9 @@ class LocalWorkspace:
             ToolFailed: it may not or cannot be read, or is no text.
         """
         facts = self._facts(path)
-        self._require(OperationKind.FILE_READ, [facts], by="files.read")
-        old = self._old(facts.real, may_miss=False)
+        asked = self._require(OperationKind.FILE_READ, [facts], by="files.read")
+        with self._acting(asked):
+            old = self._old(facts.real, may_miss=False)
         if old.status is not None and old.status.st_nlink > 1 and self._names_a_secret(old.status):
             raise FileRefused(f"{facts.entry} is another name of a file that is not to be read")
         found = (old.text or "").splitlines(keepends=True)
@@ -79,10 +104,10 @@ class LocalWorkspace:
             ToolFailed: it may not or cannot be looked at, or holds too much.
         """
         facts = self._facts(path)
-        self._require(OperationKind.FILE_READ, [facts], by="files.list")
+        asked = self._require(OperationKind.FILE_READ, [facts], by="files.list")
         found: list[ListedFile] = []
         try:
-            with os.scandir(facts.real) as there:
+            with self._acting(asked), os.scandir(facts.real) as there:
                 for entry in there:
                     if len(found) == MOST_LISTED:
                         raise ToolFailed(f"{facts.real} holds more than {MOST_LISTED} entries")
@@ -100,8 +125,9 @@ class LocalWorkspace:
         facts = self._facts(path)
         old = self._old_if_allowed(OperationKind.FILE_WRITE, facts, by="files.write")
         diff = show_diff(old.text or "", text, facts.real)
-        self._require(OperationKind.FILE_WRITE, [facts], by="files.write", diff=diff)
-        return self._put(facts, old, text, diff)
+        asked = self._require(OperationKind.FILE_WRITE, [facts], by="files.write", diff=diff)
+        with self._acting(asked):
+            return self._put(facts, old, text, diff)
 
     def patch(self, patches: Sequence[Patch]) -> list[Change]:
         """Have texts in files replaced: in all of them, or in none where one does not fit.
@@ -122,15 +148,16 @@ class LocalWorkspace:
             planned.append((facts, old, new, show_diff(old.text or "", new, facts.real)))
         diffs = [diff for *_, diff in planned]
         whole = None if None in diffs else "".join(diff or "" for diff in diffs)
-        self._require(OperationKind.FILE_PATCH, [facts for facts, *_ in planned], by="files.patch", diff=whole)
+        asked = self._require(OperationKind.FILE_PATCH, [facts for facts, *_ in planned], by="files.patch", diff=whole)
         done: list[Change] = []
-        for facts, old, new, diff in planned:
-            try:
-                done.append(self._put(facts, old, new, diff))
-            except ToolFailed as error:
-                if done:
-                    error.summary += f"; written before that: {', '.join(change.path for change in done)}"
-                raise
+        with self._acting(asked):
+            for facts, old, new, diff in planned:
+                try:
+                    done.append(self._put(facts, old, new, diff))
+                except ToolFailed as error:
+                    if done:
+                        error.summary += f"; written before that: {', '.join(change.path for change in done)}"
+                    raise
         return done
 
     def move(self, source: str, target: str) -> Change:
@@ -141,9 +168,13 @@ class LocalWorkspace:
         """
         facts, other = self._facts(source), self._facts(target, role="target")
         before = _status(facts.entry)
-        self._require(OperationKind.FILE_MOVE, [facts, other], by="files.move")
+        asked = self._require(OperationKind.FILE_MOVE, [facts, other], by="files.move")
         try:
-            with _held(facts.entry) as (folder, name), _held(other.entry, make=True) as (into, new):
+            with (
+                self._acting(asked),
+                _held(facts.entry) as (folder, name),
+                _held(other.entry, make=True) as (into, new),
+            ):
                 _unchanged(facts.entry, folder.stat(name), before)
                 folder.move(name, into, new)
         except OSError as error:
@@ -158,9 +189,9 @@ class LocalWorkspace:
         """
         facts = self._facts(path)
         before = _status(facts.entry)
-        self._require(OperationKind.FILE_DELETE, [facts], by="files.delete")
+        asked = self._require(OperationKind.FILE_DELETE, [facts], by="files.delete")
         try:
-            with _held(facts.entry) as (folder, name):
+            with self._acting(asked), _held(facts.entry) as (folder, name):
                 _unchanged(facts.entry, folder.stat(name), before)
                 folder.delete(name, below=below)
         except OSError as error:
@@ -182,9 +213,7 @@ class LocalWorkspace:
         except ToolFailed:
             raise
         except PerdureError as error:
-            failed = FileNeedsApproval if error.code == "command-needs-approval" else FileRefused
-            kind = failed if error.exit_code == FileRefused.exit_code else ToolFailed
-            raise kind(error.summary, hint=error.hint, context=error.context, retry=error.retry) from error
+            raise _not_approved(error) from error
 
     def _facts(self, path: str, *, role: str = "acts") -> FileFacts:
         # Before anything resolves it: what resolves may drop what makes the difference.
@@ -214,24 +243,58 @@ class LocalWorkspace:
         *,
         by: str,
         diff: str | None = None,
-    ) -> None:
-        """Have it decided, and go on only where it is allowed."""
+    ) -> Asked | None:
+        """Have it decided, and go on only where it is allowed or approved; return the approval, where there is one."""
+        seen = self._look(kind, facts, by, diff)
+        decision = seen.decision
+        if decision.ruling is Ruling.ALLOW:
+            return None
+        if decision.ruling is Ruling.ASK and self.asker is not None:
+            return self._approved(self.asker, kind, facts, by, diff)
+        raise _denied(decision, seen.operation, seen.view)
+
+    def _look(self, kind: OperationKind, facts: Sequence[FileFacts], by: str, diff: str | None) -> Seen:
+        """Return what would be done now, and what is decided of it now."""
         view = self.guard.look_at(file_reading(kind, facts, cwd=self.cwd, by=by))
         operation = Operation(kind=kind, paths=tuple(fact.entry for fact in facts), cwd=self.cwd, diff=diff)
+        found = os.stat(self.cwd)
         decision = self.decide(operation, view)
-        if decision.ruling is Ruling.ALLOW:
-            return
-        why = "; ".join(dict.fromkeys(reason.text for reason in decision.reasons[:3]))
-        context: dict[str, JsonValue] = {
-            "paths": list[JsonValue](operation.paths),
-            "verdict": view.verdict.to_json(),
-            "decision": decision.to_json(),
-        }
-        if decision.ruling is Ruling.REFUSE and decision.stage is not Stage.AUTHORITY:
-            raise FileRefused(f"nothing was done: {why}", context=context)
-        raise FileNeedsApproval(
-            f"nothing was done: it needs a person's approval, and nobody can be asked here: {why}", context=context
-        )
+        return Seen(operation=operation, decision=decision, view=view, place=(found.st_dev, found.st_ino))
+
+    def _approved(
+        self, asker: Asker, kind: OperationKind, facts: Sequence[FileFacts], by: str, diff: str | None
+    ) -> Asked | None:
+        """Return a person's approval, which is this call's alone; None where none is needed any more."""
+
+        def look() -> Seen:
+            return self._look(kind, [self._facts(fact.entry, role=fact.role) for fact in facts], by, diff)
+
+        run = secrets.token_urlsafe(12)
+        try:
+            asked, decision = anyio.run(claim, asker, look, run, lambda asked: None)
+        except ToolFailed:
+            raise
+        except PerdureError as error:
+            raise _not_approved(error) from error
+        if asked is None and decision.ruling is not Ruling.ALLOW:
+            seen = look()
+            raise _denied(decision, seen.operation, seen.view)
+        return asked
+
+    @contextlib.contextmanager
+    def _acting(self, asked: Asked | None) -> Iterator[None]:
+        """Have an approval say what became of it: it was used where the act was done, and not where it failed."""
+        approvals = None if self.asker is None else self.asker.approvals
+        try:
+            yield
+        except BaseException as error:
+            if asked is not None and approvals is not None:
+                with contextlib.suppress(StoreUnavailable):
+                    approvals.not_started(asked, str(error) or type(error).__name__)
+            raise
+        if asked is not None and approvals is not None:
+            with contextlib.suppress(StoreUnavailable):
+                approvals.executed(asked, os.getpid())
 
     def _old_if_allowed(self, kind: OperationKind, facts: FileFacts, *, by: str, may_miss: bool = True) -> _Old:
         """Return what a file holds, unless the floor refuses the operation whatever that is."""
@@ -332,6 +395,29 @@ def _text(path: str, data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise ToolFailed(f"{path} is not UTF-8: byte {error.start} is {data[error.start]:#04x}") from error
+
+
+def _denied(decision: Decision, operation: Operation, view: View) -> ToolFailed:
+    why = "; ".join(dict.fromkeys(reason.text for reason in decision.reasons[:3]))
+    context: dict[str, JsonValue] = {
+        "paths": list[JsonValue](operation.paths),
+        "verdict": view.verdict.to_json(),
+        "decision": decision.to_json(),
+    }
+    if decision.ruling is Ruling.REFUSE and decision.stage is not Stage.AUTHORITY:
+        return FileRefused(f"nothing was done: {why}", context=context)
+    return FileNeedsApproval(
+        f"nothing was done: it needs a person's approval, and nobody can be asked here: {why}", context=context
+    )
+
+
+def _not_approved(error: PerdureError) -> ToolFailed:
+    """Return what came of asking in the words of a tool; the context has the outcome as it was recorded."""
+    kind = FileNeedsApproval if error.code in _NO_APPROVAL else FileRefused
+    summary = error.summary.replace("the command was not run", "nothing was done")
+    return (kind if error.exit_code == FileRefused.exit_code else ToolFailed)(
+        summary, hint=error.hint, context=error.context, retry=error.retry
+    )
 
 
 def _failed(path: str, error: OSError) -> ToolFailed:

@@ -9,7 +9,7 @@ import pty
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -223,13 +223,14 @@ def test_without_a_store_what_needs_an_approval_is_refused_and_the_rest_works(de
 
 
 class Typing:
-    """A person at a terminal in which `exec` runs."""
+    """A person at a terminal in which `exec` runs, or other words."""
 
-    def __init__(self, desk: Desk, *command: str) -> None:
+    def __init__(self, desk: Desk, *command: str, words: Sequence[str] = ()) -> None:
         self.pid, self.master = pty.fork()
         if self.pid == 0:  # pragma: no cover  # another process
             os.environ.pop("PERDURE_JSON", None)
-            words = ["exec", "--cwd", str(desk.work), "--", *command]
+            words = words or ["exec", "--cwd", str(desk.work), "--", *command]
+            os.chdir(desk.work)
             os.execv(desk.generation.python, [str(desk.generation.python), "-I", "-m", "perdure", *words])
         self.read = b""
 
