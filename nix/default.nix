@@ -3,7 +3,7 @@
 # Owns: which Python, and how app, PM and wrapper go together. The flake and the overlay are made of this.
 {
   pkgs,
-  # The interpreter; without one, the newest of the package set that both projects' requires-python holds for.
+  # The interpreter; without one, the package set's default, else its newest that both locks are for.
   python ? null,
   # The locks, for whoever has others that answer the same projects.
   pmLock ? builtins.readFile ../pm/uv.lock,
@@ -17,15 +17,13 @@ let
   ];
   wanted = builtins.concatStringsSep " and " required;
   isFit = found: builtins.all (versions.satisfiesAll found.version) required;
-  # Newest last in nixpkgs, but wheels follow a new Python with a delay: the default of the package set comes first.
-  candidates = builtins.filter (found: found != null) (
-    map (name: pkgs.${name} or null) [
-      "python3"
-      "python313"
-      "python312"
-      "python311"
-    ]
+  # The default of the package set comes first: wheels follow a new Python with a delay.
+  minorOf = name: builtins.fromJSON (builtins.head (builtins.match "python3([0-9]+)" name));
+  named = builtins.sort (a: b: minorOf b < minorOf a) (
+    builtins.filter (name: builtins.match "python3[1-9][0-9]*" name != null) (builtins.attrNames pkgs)
   );
+  isReleased = found: !(versions.parse found.version).isPre;
+  candidates = builtins.filter isReleased ([ pkgs.python3 ] ++ map (name: pkgs.${name}) named);
   fit = builtins.filter isFit candidates;
   chosen =
     if python != null then

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -249,6 +250,43 @@ def test_a_module_that_was_given_other_bytes_is_what_its_record_says(nix: Nix) -
         row = f"{module.relative_to(site)},sha256={digest},{len(data)}\n"
         assert data.endswith(b"\0")
         assert [record for record in site.glob("*.dist-info/RECORD") if row in record.read_text("utf-8")], module
+
+
+@pytest.mark.proves("nix-python-fits")
+@pytest.mark.parametrize(
+    ("pythons", "chosen"),
+    [
+        ("{ }", "own"),
+        (
+            '{ python3 = at "3.10.4"; python39 = at "3.9.1"; python312 = at "3.12.1"; python311 = at "3.11.0"; }',
+            "3.12.1",
+        ),
+        ('{ python3 = at "3.10.4"; python315 = at "3.15.0a2"; python311 = at "3.11.0"; }', "3.11.0"),
+        (
+            '{ python3 = at "3.10.4"; python39 = at "3.9.1"; }',
+            "this package set has no Python that the locks are for: >=3.11",
+        ),
+    ],
+)
+def test_the_python_is_one_that_the_locks_are_for(nix: Nix, pythons: str, chosen: str) -> None:
+    text = (
+        f"let stub = import {nix.tree}/tests/nix/stub-nixpkgs {{ }};"
+        "at = version: stub.python3 // { inherit version; };"
+        f"in (import {nix.tree}/nix {{ pkgs = stub // {pythons}; }}).python.version"
+    )
+    ended = nix.run("nix-instantiate", "--eval", "--json", "-E", text, expect=None)
+    own = ".".join(map(str, sys.version_info[:3]))
+    assert (own if chosen == "own" else chosen) in (ended.err if ended.exit_code else json.loads(ended.out))
+
+
+@pytest.mark.proves("nix-python-fits")
+def test_a_python_that_was_named_and_does_not_fit_is_refused(nix: Nix) -> None:
+    text = (
+        f"let stub = import {nix.tree}/tests/nix/stub-nixpkgs {{ }}; in (import {nix.tree}/nix {{ pkgs = stub;"
+        'python = stub.python3 // { version = "3.10.4"; }; }).pm.outPath'
+    )
+    ended = nix.run("nix-instantiate", "--eval", "-E", text, expect=1)
+    assert "Python 3.10.4 is not one that the locks are for: >=3.11" in ended.err
 
 
 def test_evaluating_pm_takes_two_seconds_at_most(nix: Nix, figure: Callable[[str], None]) -> None:

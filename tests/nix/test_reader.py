@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -143,6 +144,23 @@ def test_markers_are_true_where_packaging_says_so(nix: Nix, checkout: Path) -> N
     locked = {marker for lock in LOCKS for marker in markers_in(tomllib.loads((checkout / lock).read_text("utf-8")))}
     assert locked
     compare_markers(nix, [*WRITTEN, *sorted(locked)])
+
+
+def composed(chance: random.Random, atoms: list[str], depth: int) -> str:
+    """Return a marker of parts that are joined and bracketed by chance."""
+    if depth == 0 or chance.random() < 0.2:
+        return chance.choice(atoms)
+    parts = [composed(chance, atoms, depth - 1) for _ in range(chance.randint(2, 3))]
+    joined = chance.choice((" and ", " or ")).join(parts)
+    return f"({joined})" if chance.random() < 0.5 else joined
+
+
+@pytest.mark.proves("nix-reader-agrees")
+def test_markers_of_any_shape_are_true_where_packaging_says_so(nix: Nix) -> None:
+    # Without those that nobody can answer: packaging asks each part, also where another one has decided already.
+    atoms = [one for one in WRITTEN if all(truth(one, values) is not None for values in ENVIRONMENTS)]
+    chance = random.Random(11)  # noqa: S311 - the same shapes each time
+    compare_markers(nix, [composed(chance, [f"({one})" for one in atoms] + atoms[:3], 3) for _ in range(200)])
 
 
 @pytest.mark.proves("nix-reader-agrees")
