@@ -31,7 +31,8 @@ def check(manifest: Manifest, old: Path, new: Path) -> list[Fault]:
         raise NoGriffe("griffelib is not installed: install perdure-compat[check]") from error
     versions = []
     for place in (old, new):
-        if not place.joinpath(*manifest.package.split(".")).is_dir():
+        folder = place.joinpath(*manifest.package.split("."))
+        if not folder.is_dir() and not folder.with_suffix(".py").is_file():
             raise FileNotFoundError(f"{place} does not hold the package {manifest.package}")
         loaded = griffe.load(
             manifest.package, search_paths=[str(place)], try_relative_path=False, resolve_aliases=False

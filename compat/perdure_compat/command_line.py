@@ -156,7 +156,8 @@ def _tree(manifest: Manifest) -> Tree:
     source = manifest.place("source")
     if source is None:
         raise Refused(f'{manifest.path} does not say where the package lies: add [tree] with source = "…"')
-    if not source.joinpath(*manifest.package.split(".")).is_dir():
+    # A package may be one file.
+    if not source.joinpath(*manifest.package.split(".")).is_dir() and Tree(source).file_of(manifest.package) is None:
         raise Refused(f"{manifest.path}: tree.source is {source}, which does not hold {manifest.package}")
     return Tree(Path(os.path.normpath(source)))
 

@@ -154,7 +154,7 @@ def parse_manifest(text: str, path: Path) -> Manifest:
         raise ManifestFaults([Fault(str(path), f"not TOML: {error}")]) from error
     faults: list[Fault] = []
     here = str(path)
-    if raw.get("schema") != SCHEMA:
+    if raw.get("schema") != SCHEMA or not isinstance(raw["schema"], int) or isinstance(raw["schema"], bool):
         faults.append(Fault(here, f"schema is {raw.get('schema')!r}; this reads schema = {SCHEMA}"))
     known = {"schema", "package", "tree", "except", "moved"}
     faults += [Fault(here, f"unknown key {key!r}") for key in sorted(raw.keys() - known)]
@@ -261,7 +261,8 @@ def _entry(table: Mapping[str, object], package: str, line: int, place: str, fau
 
 def _key_faults(table: Mapping[str, object]) -> list[str]:
     kind = table.get("kind", "moved")
-    needed = ["old", "since", "removed-in", *(["new"] if kind in {"moved", "renamed", "module", "import"} else [])]
+    wants_new = kind not in ("removed", "restored")  # not a set: it may be a list in the file
+    needed = ["old", "since", "removed-in", *(["new"] if wants_new else [])]
     texts = [f"{key} is missing" for key in needed if key not in table]
     for key, value in table.items():
         if key not in _KEYS:
@@ -282,7 +283,7 @@ def _value_faults(table: Mapping[str, object]) -> list[str]:
     for key in ("old", "new"):
         value = table.get(key)
         if isinstance(value, str):
-            module, name = _split(value, module=table.get("kind") == "module")
+            module, _, name = value.partition(":")
             if not _DOTTED.fullmatch(module) or (name and not _DOTTED.fullmatch(name)):
                 texts.append(f"{key} is {value!r}, which is neither a dotted name nor module:attribute")
     return texts
@@ -296,6 +297,8 @@ def _rule_faults(entry: Entry, package: str) -> list[str]:
         texts.append("a private name gets no pointer: it may change without one")
     if entry.whole and entry.kind not in {"module", "removed"}:
         texts.append('a module as a whole has kind = "module"')
+    if entry.kind == "module" and (entry.old_name or entry.new_name):
+        texts.append("a module as a whole moves to a module: there is no attribute in either")
     if version_key(entry.removed_in) <= version_key(entry.since):
         texts.append(f"removed-in {entry.removed_in} is not after since {entry.since}")
     return texts

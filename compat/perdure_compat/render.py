@@ -54,8 +54,9 @@ def facade_modules(manifest: Manifest, tree: Tree) -> dict[str, list[Entry]]:
                 inner = entry.old_module + module[len(entry.new_module) :]
                 found.setdefault(inner, []).append(_inner(entry, inner, module))
     for module in list(found):
-        # A package that is gone needs a file as well, or the modules in it are found by nobody.
-        while (module := module.rpartition(".")[0]) and tree.file_of(module) is None:
+        # A package that is gone needs a file as well, or the modules in it are found by nobody. A folder without one is
+        # no such: it is shared with other distributions, whose parts a file would hide.
+        while (module := module.rpartition(".")[0]) and tree.is_gone(module):
             found.setdefault(module, [])
     return dict(sorted(found.items()))
 
@@ -142,8 +143,10 @@ def _quoted(text: str) -> str:
 def stale_files(manifest: Manifest, tree: Tree, wanted: Mapping[Path, object]) -> list[Path]:
     """Return files of the package that were written here and are wanted no more."""
     folder = tree.root.joinpath(*manifest.package.split("."))
+    own = tree.file_of(manifest.package)
+    places = {*folder.rglob("*.py"), *folder.rglob("*.pyi"), *([own] if own is not None else [])}
     found = []
-    for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.pyi")]):
+    for path in sorted(places):
         if path not in wanted:
             raw = path.read_bytes()  # which may be no text: only what was written here matters
             if STUB.encode() in raw.partition(b"\n")[0] or BEGIN.encode() in raw:

@@ -43,6 +43,11 @@ class Tree:
         place = self.root.joinpath(*module.split("."))
         return place / "__init__.py" if package else place.with_suffix(".py")
 
+    def is_gone(self, module: str) -> bool:
+        """Return whether nothing of a module is left but, maybe, the pointer that was written for it."""
+        path = self.file_of(module)
+        return is_stub(text_of(path) or "") if path is not None else not self.root.joinpath(*module.split(".")).is_dir()
+
     def source_of(self, module: str) -> Source | None:
         """Return a module's text and tree, in this tree or where the interpreter would find it; or None."""
         if module not in self._sources:

@@ -49,6 +49,15 @@ def test_every_fault_is_told_with_its_line() -> None:
         (f"{HEAD}moved = 1\n", "m.toml: moved must be an array of tables: [[moved]]"),
         (f"{HEAD}[tree]\nlint = 'src'\n", "m.toml: tree: lint must be a list of paths"),
         (f"{HEAD}[[except]]\npath = 'x'\n", "m.toml, except 1: an exception has a path (a pattern) and a why"),
+        (
+            HEAD + entry(new="pkg.c."),
+            "m.toml:3: pkg.a.b: new is 'pkg.c.', which is neither a dotted name nor module:attribute",
+        ),
+        (
+            HEAD + entry(kind="module", new="pkg.c:b"),
+            "m.toml:3: pkg.a.b: a module as a whole moves to a module: there is no attribute in either",
+        ),
+        (HEAD + "a = " + "[" * 5000, "m.toml: not TOML: nested too deeply"),
         (HEAD + entry(old="other.a"), "m.toml:3: other.a: old does not lie in the package pkg"),
         (HEAD + entry(old="pkg._a.b"), "m.toml:3: pkg._a.b: a private name gets no pointer: it may change without one"),
         (HEAD + entry(removed_in="1.0"), "m.toml:3: pkg.a.b: removed-in 1.0 is not after since 1"),
@@ -103,3 +112,21 @@ def test_a_new_entry_is_added_at_the_end_and_refused_where_it_is_at_fault() -> N
     first = manifest.entries[0]
     with pytest.raises(ManifestFaults, match="is also at line"):
         with_entry(manifest, MANIFEST, first)
+
+
+@pytest.mark.proves("compat-manifest-faults")
+@pytest.mark.parametrize(
+    "key", ["old", "new", "since", "removed-in", "kind", "note", "loud", "schema", "package", "tree"]
+)
+@pytest.mark.parametrize("value", ["[]", "{}", "[{}]", "1.5", "nan", "1979-05-27", "'.'", "''", "true"])
+def test_a_value_of_whatever_kind_is_a_fault_with_its_place_or_fine(key: str, value: str) -> None:
+    known = {"old": "'pkg.a.b'", "new": "'pkg.c.b'", "since": "'1'", "removed-in": "'2'"}
+    table = {**known, key: value} if key in {*known, "kind", "note", "loud"} else known
+    head = {"schema": "1", "package": "'pkg'", **({key: value} if table is known else {})}
+    text = "".join(f"{name} = {item}\n" for name, item in head.items()) + "[[moved]]\n"
+    text += "".join(f"{name} = {item}\n" for name, item in table.items())
+    fine = {("note", "'.'"), ("note", "''"), ("loud", "true"), ("tree", "{}")}
+    if (key, value) in fine:
+        assert len(parse_manifest(text, Path("m.toml")).entries) == 1
+    else:
+        assert all(fault.startswith("m.toml") for fault in faults(text))

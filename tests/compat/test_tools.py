@@ -307,3 +307,66 @@ def test_the_core_is_free_of_the_tools(shop: Path) -> None:
         ),
     )
     assert done.stdout == "['perdure_compat', 'perdure_compat._uses']\n"
+
+
+SMALL = """\
+schema = 1
+package = "{package}"
+
+[tree]
+source = "src"
+lint = ["src"]
+
+[[moved]]
+old = "{package}.{old}"
+new = "{package}.{new}"
+since = "1"
+removed-in = "3"
+"""
+
+
+@pytest.mark.proves("compat-render", "compat-remove")
+@pytest.mark.parametrize(
+    ("package", "old", "new", "there", "written"),
+    [
+        # A package that is one file.
+        ("shop", "put", "place", "shop.py", ["shop.py"]),
+        # Folders that others have a part in: a file in them would hide the others'.
+        ("acme.shop", "orders.put", "api.place", "acme/shop/api.py", ["acme/shop/orders.py", "acme/shop/orders.pyi"]),
+        # Packages that are gone with all that was in them.
+        (
+            "shop",
+            "gone.inner.put",
+            "api.place",
+            "shop/api.py",
+            [f"shop/gone/{name}" for name in ("__init__.py", "__init__.pyi", "inner.py", "inner.pyi")],
+        ),
+    ],
+    ids=["one-file", "shared-folders", "gone-packages"],
+)
+def test_packages_of_every_shape_are_rendered_answer_and_are_as_before_without_the_layer(
+    tmp_path: Path, package: str, old: str, new: str, there: str, written: list[str]
+) -> None:
+    source = tmp_path / "src" / there
+    source.parent.mkdir(parents=True)
+    text = '"""A module."""\n\n\ndef place() -> int:\n    return 1\n'
+    source.write_text(text)
+    if there == "shop/api.py":
+        source.with_name("__init__.py").write_text("")
+    (tmp_path / "moved-names.toml").write_text(SMALL.format(package=package, old=old, new=new))
+
+    def files() -> set[str]:
+        below = (tmp_path / "src").rglob("*.py*")
+        return {path.relative_to(tmp_path / "src").as_posix() for path in below if path.suffix in {".py", ".pyi"}}
+
+    before = files()
+    rendered = command(tmp_path, "render")
+    assert sorted(rendered.stdout.split()[1::2]) == sorted(f"src/{name}" for name in written), rendered.stderr
+    assert command(tmp_path, "render").stdout == ""
+    module, _, name = f"{package}.{old}".rpartition(".")
+    assert python(tmp_path, "-Wignore", "-c", f"from {module} import {name}; print({name}())").stdout == "1\n"
+    linted = command(tmp_path, "lint", "--resolve")
+    assert (linted.returncode, linted.stdout) == (0, "")
+    assert command(tmp_path, "check", "src", "src").returncode == 0
+    assert command(tmp_path, "remove", "--up-to", "3").returncode == 0
+    assert (files(), source.read_text()) == (before, text)
