@@ -32,7 +32,7 @@ DROPPED = (
 """What root does not have inside: each undoes a mount, or goes round all of them. The rest stays: files of others,
 changing users, signals, network; an unprivileged user has none of either kind."""
 
-KERNEL = ("/sys", "/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
+KERNEL = ("/sys", "/proc/sys", "/proc/sysrq-trigger")
 """What root steers the kernel by: it starts the programs that are named in some of these, outside of every jail."""
 
 

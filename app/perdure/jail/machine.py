@@ -20,6 +20,7 @@ from perdure.jail.mounts import Mount, parse_mounts
 
 TRY_SECONDS = 10.0
 _PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/usr/sbin", "/sbin")
+_DEVICE_FOLDERS = ("/dev", "/dev/mapper", "/dev/bsg")
 _RAW = ("mem", "kmem", "port", "sg[0-9]*", "nvme[0-9]*", "ng[0-9]*")
 """Devices that are not of blocks and reach a disk or the memory all the same."""
 
@@ -49,6 +50,7 @@ class LinuxSystem:
     def __init__(self, environ: Mapping[str, str]) -> None:
         """Know where programs are looked for after the system's own directories."""
         self._path = environ.get("PATH", "")
+        self._devices: tuple[object, tuple[str, ...]] = (None, ())
 
     def program(self) -> str | None:
         if sys.platform == "darwin":
@@ -73,7 +75,11 @@ class LinuxSystem:
             return ()
 
     def devices(self) -> tuple[str, ...]:
-        return tuple(path for path in _devices() if os.access(path, os.W_OK))
+        # The directories change when a device comes or goes; looking through them takes a third of a whole jail.
+        stamp = tuple(map(_changed, _DEVICE_FOLDERS))
+        if self._devices[0] != stamp:
+            self._devices = stamp, tuple(path for path in _devices() if os.access(path, os.W_OK))
+        return self._devices[1]
 
     def try_out(self, command: Sequence[str]) -> str | None:
         try:
@@ -103,8 +109,15 @@ def is_replaceable(program: str) -> bool:
     return any(os.access(path, os.W_OK) for path in (real, os.path.dirname(real), os.path.dirname(program)))
 
 
+def _changed(folder: str) -> int | None:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return None
+
+
 def _devices() -> Iterator[str]:
-    for folder in ("/dev", "/dev/mapper", "/dev/bsg"):
+    for folder in _DEVICE_FOLDERS:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError:
