@@ -58,6 +58,7 @@ def app_blocks() -> list[Block]:
         Block("plugin-api.md", "app-hooks", hooks),
         Block("command-line.md", "app-commands", lambda: commands("perdure.cli.commands", "perdure", APP_COMMAND)),
         Block("guard.md", "app-guard-floor", lambda: guard_reasons("FLOOR_REASONS")),
+        Block("policy.md", "app-decision-codes", decision_codes),
         Block("guard.md", "app-guard-reasons", lambda: guard_reasons("OTHER_REASONS")),
         Block("guard.md", "app-guard-rules", guard_rules),
         Block("guard.md", "app-guard-places", guard_places),
@@ -150,6 +151,12 @@ def hooks() -> str:
 def guard_reasons(table: str) -> str:
     """Return the table of one kind of reasons that the guard gives."""
     found: dict[str, str] = getattr(importlib.import_module("perdure.domain.verdict"), table)
+    return _table(["code", "means"], ([f"`{code}`", meaning] for code, meaning in found.items()))
+
+
+def decision_codes() -> str:
+    """Return the table of what the pipeline of approvals says of itself."""
+    found: dict[str, str] = importlib.import_module("perdure.domain.decision").DECISION_REASONS
     return _table(["code", "means"], ([f"`{code}`", meaning] for code, meaning in found.items()))
 
 

@@ -53,8 +53,9 @@ def execute(session: Session, options: ExecuteOptions) -> Answer:
     authority = authority_for(Surface(options["context"]), yolo=options["yolo"], answerable=answerable)
     if options["session_name"] is not None:
         authority = dataclasses.replace(authority, session=options["session_name"])
-    asker = asker_for(session, authority, prompt=prompt, seconds=options["answer_within"])
     decider = decider_for(session, authority, runs=True)
+    seconds = options["answer_within"] or decider.policy.ttl
+    asker = asker_for(session, authority, prompt=prompt, seconds=seconds)
     finished = run_in_terminal(session, request, decider, asker, jail=options["jail"])
     return _answer(session, finished, request.backend)
 
