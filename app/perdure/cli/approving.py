@@ -23,14 +23,12 @@ from perdure.approvals.commands import judged
 from perdure.approvals.decide import Circumstances, decide, is_for_assessors
 from perdure.approvals.grants import grant_of_line
 from perdure.approvals.policy import Policy, parse_policy, unreadable
-from perdure.cli.guard import EXIT_OF, directory_of, make_guard, place_for, text_of
-from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.assessment import AssessmentRequest
 from perdure.domain.decision import Decision
 from perdure.domain.errors import RefusedInsideRun
 from perdure.domain.grant import Grant
-from perdure.domain.operation import Authority, Operation, OperationKind, Principal, Surface
+from perdure.domain.operation import Authority, Operation, Principal, Surface
 from perdure.guard.service import View
 
 if TYPE_CHECKING:
@@ -200,40 +198,3 @@ def assessors_of(session: Session) -> Asked:
         return answers
 
     return ask
-
-
-def show_decision(
-    session: Session, command: Sequence[str], shell: str, cwd: str | None, *, yolo: bool, context: str
-) -> Answer:
-    """Return what would be decided of a command, with every stage on the way: by the function that decides."""
-    text = text_of(command)
-    words = len(command) > 1
-    operation = Operation(
-        kind=OperationKind.COMMAND,
-        argv=tuple(command) if words else (),
-        script=None if words else text,
-        shell=shell,
-        cwd=directory_of(session, cwd),
-    )
-    decider = decider_for(session, authority_for(Surface(context), yolo=yolo, answerable=True), runs=False)
-    view = make_guard(session.installation).look(text, shell="bash" if words else shell, place=place_for(session, cwd))
-    decision = decider.decide(operation, view)
-    return Answer(
-        data={"command": text, "shell": shell, "context": context, "decision": decision.to_json()},
-        text=printable("\n".join(_shown(decision))),
-        exit_code=EXIT_OF[decision.ruling],
-    )
-
-
-def _shown(decision: Decision) -> Iterator[str]:
-    yield f"{decision.ruling.value} ({decision.code}), risk {decision.risk.value}"
-    yield from (f"  {reason.code}: {reason.text}" for reason in decision.reasons)
-    if decision.scopes:
-        yield f"  a person may say yes: {', '.join(scope.value for scope in decision.scopes)}"
-    yield ""
-    yield from columns(
-        [
-            (f"{number}. {step.stage.value}", step.said.value, step.looked_at, step.why)
-            for number, step in enumerate(decision.trace, start=1)
-        ]
-    )

@@ -10,7 +10,7 @@ from typing import NoReturn, TypeVar, Unpack
 import click
 
 from perdure import __version__
-from perdure.cli.options import AllowOptions, ExecuteOptions
+from perdure.cli.options import AllowOptions, ExecuteOptions, TestOptions
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.errors import EXIT_FOUND, EXIT_USAGE, ToolUnknown, UsageFault
@@ -316,21 +316,20 @@ def approvals() -> None:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--shell", default="bash", show_default=True, help="bash, sh, powershell, cmd, …")
 @click.option("--cwd", type=click.Path(file_okay=False), help="The directory that it would run in.")
+@click.option("--backend", help="Where it would run: a name under `backends` in app.yaml, or one of a plugin.")
 @click.option("--yolo", is_flag=True, help="As for a session that was started without questions.")
 @_context_option
 @_json_option
 @click.pass_obj
-def test_decision(
-    session: Session, command: tuple[str, ...], shell: str, cwd: str | None, yolo: bool, context: str
-) -> Answer:
+def test_decision(session: Session, **options: Unpack[TestOptions]) -> Answer:
     """Show what would be decided of COMMAND, stage by stage. Nothing is run, asked or kept.
 
     Several words are a program and its arguments; one word is a text for the shell. Exit code: 0 allow, 2 ask, 3
     refuse.
     """
-    from perdure.cli.approving import show_decision
+    from perdure.cli.dry_run import show_decision
 
-    return show_decision(session, command, shell, cwd, yolo=yolo, context=context)
+    return show_decision(session, options)
 
 
 @approvals.command("list")

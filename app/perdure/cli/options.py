@@ -32,3 +32,14 @@ class AllowOptions(TypedDict):
     path: str | None
     hours: float | None
     uses: int | None
+
+
+class TestOptions(TypedDict):
+    """The options of `approvals test`."""
+
+    command: tuple[str, ...]
+    shell: str
+    cwd: str | None
+    backend: str | None
+    yolo: bool
+    context: str
