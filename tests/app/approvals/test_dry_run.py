@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import time
 from collections.abc import Callable
@@ -67,12 +68,16 @@ def test_a_dry_run_is_what_a_run_gets(
     spent: list[str] = []
     grants = tuple(grant_of_line(text, "p", "you", NOW) for text in lines)
 
+    def spend(grant: str, now: dt.datetime) -> bool:
+        spent.append(grant)
+        return True
+
     def decider(*, runs: bool) -> Decider:
         return Decider(
             policy=parse_policy(said),
             authority=who,  # type: ignore[arg-type]
             grants=lambda now: grants,
-            spend=(lambda grant, now: spent.append(grant) is None) if runs else None,
+            spend=spend if runs else None,
             isolated=lambda backend: isolated,
             now=lambda: NOW,
         )
