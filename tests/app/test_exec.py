@@ -195,6 +195,9 @@ def test_uv_sync_in_another_project_leaves_the_environment_of_the_app_alone(
     hidden.parent.mkdir()
     hidden.write_text(f'#!/bin/sh\nexec "{uv}" sync --offline --python "{os.path.realpath(sys.executable)}"\n')
     hidden.chmod(0o755)
+    profile = generation.home / "profiles" / "default" / "app.yaml"
+    profile.parent.mkdir(parents=True)
+    profile.write_text("jail: off\n")
     environment = dict.fromkeys(leaked, str(generation.venv))
     environment["PATH"] = f"{hidden.parent}{os.pathsep}{os.environ['PATH']}"
     module, metadata = generation.site / "mine.py", generation.site / "mine-1.dist-info"

@@ -142,7 +142,8 @@ def test_the_repair_command_needs_nothing_of_what_is_damaged(home: Generation, n
 
 @pytest.mark.proves("exec-damage-told", "exec-recorded")
 def test_a_run_that_got_past_the_other_layers_says_what_it_has_damaged(home: Generation, tmp_path: Path) -> None:
-    # What the guard takes for `ls` is another program on this PATH.
+    # What the guard takes for `ls` is another program on this PATH, and the jail would hold it.
+    (home.home / "profiles" / "default" / "app.yaml").write_text("jail: off\n")
     stand_in = tmp_path / "bin" / "ls"
     stand_in.parent.mkdir()
     stand_in.write_text(f"#!/bin/sh\nrm -f {shlex.quote(str(home.home / 'tools/uv/1.0/uv'))}\n")
