@@ -124,12 +124,23 @@ def _harmful(effect: Effect, protected: Protected) -> Iterator[Match]:
         if effect.act is Act.READ and not match.root.secret:
             continue
         # A word of which nothing is known meets everything: `_unknown` has a sentence of its own for it.
-        if not match.sure and effect.operand.unknown:
+        if not match.sure and (effect.operand.unknown or _one_file(effect)):
             continue
         if effect.spares_ignored and protected.ignored(match.root):
             continue
         if match.overlap in allowed or (below and match.overlap is Overlap.CONTAINS):
             yield replace(match, sure=match.sure and not _spares_directories(effect, match, protected))
+
+
+def _one_file(effect: Effect) -> bool:
+    """Return whether the operand is a name that is not known but for one character at its end: ``"$file"[co]``."""
+    return not effect.recursive and all(
+        len(pieces) == 2
+        and isinstance(pieces[0], Hole)
+        and isinstance(last := pieces[1], Pattern)
+        and last.text.startswith("[")
+        for pieces in effect.operand.spellings
+    )
 
 
 def _spares_directories(effect: Effect, match: Match, protected: Protected) -> bool:

@@ -98,6 +98,14 @@ class Arguments:
     operands: list[Value] = field(default_factory=list)
     open: bool = False
     """Whether a word that is not known may be any option."""
+    letters: bool = False
+    """Whether an option has letters that are not known."""
+
+    def option_beside(self, operand: Value) -> bool:
+        """Return whether another word than the operand may be any option."""
+        return self.letters or (
+            self.open and any(other is not operand and _begins_open(other) for other in self.operands)
+        )
 
     def has(self, names: frozenset[str]) -> bool:
         """Return whether one of the options is given; a long one also by its beginning."""
@@ -106,6 +114,10 @@ class Arguments:
     def values(self, names: frozenset[str]) -> list[Value]:
         """Return the values of the options."""
         return [value for given, value in self.options if value is not None and _meant(given, names)]
+
+
+def _begins_open(word: Value) -> bool:
+    return any(pieces and isinstance(pieces[0], Hole) for pieces in word)
 
 
 def _meant(given: str, names: frozenset[str]) -> bool:
@@ -121,6 +133,9 @@ def split(words: list[Value], valued: frozenset[str], *, ordered: bool = False) 
     while rest:
         word = rest.pop(0)
         text = values.known(word)
+        if text is None and any(pieces and pieces[0] in _DASHES for pieces in word):
+            result.open = result.letters = True
+            continue
         if text is None:
             text = _open_option(word, result)
             if text is None:
@@ -143,6 +158,10 @@ def split(words: list[Value], valued: frozenset[str], *, ordered: bool = False) 
         else:
             _short(text, word, rest, valued, result)
     return result
+
+
+_DASHES = (Text("-"), Text("--"))
+"""How an option begins of which nothing else is known: ``-$x``."""
 
 
 def _open_option(word: Value, result: Arguments) -> str | None:
@@ -186,7 +205,7 @@ def _short(text: str, word: Value, rest: list[Value], valued: frozenset[str], re
             return
         result.options.append((name, None))
     if values.known(word) is None:  # letters that are not known
-        result.open = True
+        result.open = result.letters = True
 
 
 def _without(word: Value, length: int) -> Value:
@@ -214,7 +233,8 @@ def apply(verb: Verb, arguments: Arguments, machine: Machine, state: State, *, b
         named = rule.recursive or arguments.has(rule.recursive_when)
         for operand in _chosen(rule, arguments, machine, state):
             # An unknown word beside a known operand may be `-r`. That it is both `-r` and an operand is not likely.
-            recursive = named or (arguments.open and bool(rule.recursive_when) and not values.as_word(operand).unknown)
+            beside = bool(rule.recursive_when) and arguments.option_beside(operand)
+            recursive = named or (beside and not values.as_word(operand).unknown)
             sure = certainty
             if _refused(verb, operand, machine, state, recursive=recursive):
                 sure = Certainty.CONDITIONAL

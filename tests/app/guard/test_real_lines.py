@@ -1,0 +1,104 @@
+"""Command lines that people wrote: nothing harmless among them is refused, and the floor asks about few.
+
+The slow test is the generator of docs/reference/guard-evidence.md: it goes through what the machine has, and with
+`--regenerate-docs` writes its figures there. `PERDURE_TEST_COMMANDS` may name a table of examples that is not kept
+here.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from perdure.domain.verdict import Ruling
+from perdure.guard.probe import Machine
+from perdure.guard.service import Guard, Place
+from tests.app.guard.real_lines import as_typed, collection, manual_examples, package_scripts
+from tests.app.guard.test_corpus import CASES, COMMANDS
+
+PAGE = Path("docs") / "reference" / "guard-evidence.md"
+MARK = "<!-- written by tests/app/guard/test_real_lines.py -->\n"
+MANUALS = Path("/usr/share/man")
+PACKAGES = Path("/var/lib/dpkg/info")
+TRUE = ("catastrophic-shutdown",)
+"""Refusals that are true: a line that shuts down is refused whoever gives it as an example."""
+
+
+def test_an_example_of_a_manual_page_is_found_as_it_is_typed(tmp_path: Path) -> None:
+
+    page = (
+        ".SH NAME\nx\n.SH EXAMPLES\n.nf\n$ tar \\-xf \\fIa.tar\\fR | \\*(Aqb\\*(Aq\n"
+        "# a remark\nx \\-\\-list\nsome text\n.fi\nx no\n"
+    )
+    (tmp_path / "x.1.gz").write_bytes(gzip.compress(page.encode()))
+    assert list(manual_examples(tmp_path)) == ["tar -xf a.tar | 'b'", "x --list"]
+    notation = ["<Ctrl c>", "a start|stop", "a [options]", "git diff  (1)", "cat <<EOF", "echo 'a", "a \\"]
+    assert [line for line in notation if as_typed(line)] == []
+    assert as_typed("cat a | sort > b")
+
+
+@pytest.mark.slow
+@pytest.mark.platforms("linux")
+@pytest.mark.proves("guard-catastrophic-true", "guard-others-free")
+def test_of_real_command_lines_none_is_refused_wrongly_and_few_are_asked_by_the_floor(
+    figure: Callable[[str], None], pytestconfig: pytest.Config, checkout: Path
+) -> None:
+    table = Path(os.environ.get("PERDURE_TEST_COMMANDS") or COMMANDS)
+    manuals = [line for section in (1, 8) for line in manual_examples(MANUALS / f"man{section}")]
+    sources = {
+        "examples of the tldr pages, as text": list(collection(table)),
+        "the same, as typed": [line for line in collection(table) if as_typed(line)],
+        "examples of manual pages, as typed": [line for line in manuals if as_typed(line)],
+        "whole scripts of packages": list(package_scripts(PACKAGES)),
+    }
+    rows = []
+    for name, texts in sources.items():
+        counts, reasons, false = _said(texts, scripts="scripts" in name)
+        assert false == []
+        total = max(sum(counts.values()), 1)
+        asked = counts["ask (floor)"] / total
+        most = ", ".join(f"`{code}` {count}" for code, count in reasons.most_common(3))
+        rows.append(
+            f"| {name} | {total} | {counts['allow']} | {counts['ask']} | {counts['ask (floor)']} ({asked:.2%}) "
+            f"| {counts['refuse']} | {most} |"
+        )
+        figure(f"guard: {name}: {total}, of which the floor asks about {asked:.2%}")
+        assert asked <= (0.12 if "scripts" in name else 0.01)
+    if pytestconfig.getoption("--regenerate-docs"):
+        path = checkout / PAGE
+        head = path.read_text(encoding="utf-8").partition(MARK)[0]
+        columns = [
+            "what",
+            "texts",
+            "allowed",
+            "asked",
+            "asked by the floor",
+            "refused",
+            "asked by the floor, most often",
+        ]
+        lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns), *rows]
+        path.write_text(head + MARK + "\n" + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _said(texts: Iterable[str], *, scripts: bool) -> tuple[Counter[str], Counter[str], list[str]]:
+    """Return the verdicts, the reasons of the floor's questions, and what was refused without need."""
+    layout = CASES[0].layout
+    # A script of a package reads others that lie on this machine; a single line stands for itself.
+    guard = Guard(lambda: layout.roots, Machine() if scripts else layout.probe, homes=(layout.home,), seconds=5)
+    place = Place(cwd="/srv/work", home=layout.home, environment={"HOME": layout.home})
+    counts: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    false: list[str] = []
+    for text in dict.fromkeys(texts):
+        verdict = guard.judge(text, shell="bash", place=place)
+        counts["ask (floor)" if verdict.floor and verdict.ruling is Ruling.ASK else verdict.ruling.value] += 1
+        if verdict.floor and verdict.ruling is Ruling.ASK:
+            reasons[verdict.reasons[0].code] += 1
+        if verdict.ruling is Ruling.REFUSE and verdict.reasons[0].code not in TRUE:
+            false.append(f"{text}: {verdict.reasons[0].text}")
+    return counts, reasons, false
