@@ -47,6 +47,8 @@ _CARRIERS = frozenset(
     {"_pytest", "annotationlib", "contextlib", "functools", "importlib", "pickle", "runpy", "typing", "unittest"}
 )
 """Top-level packages that use a name on somebody's behalf: the line to show is that of their caller."""
+_LOOKERS = frozenset({"create_autospec", "loadTestsFromModule"})
+"""Functions of unittest that read every name as well, where the rest of it acts for somebody."""
 _SOURCELESS = "<string>"
 
 # How a name was asked for.
@@ -262,7 +264,7 @@ def _judge(frame: FrameType) -> str:
         return STAR
     if not operation.startswith(("CALL", "PRECALL", "INSTRUMENTED_CALL")):
         return USE
-    if _top(frame) in _INTROSPECTION:
+    if _top(frame) in _INTROSPECTION or (frame.f_code.co_name in _LOOKERS and _top(frame) == "unittest"):
         return LOOK
     # `getattr(old, "name")` without a default means to have it. hasattr, a default, and whatever else is written in C
     # (an unpickler, an attrgetter) look.

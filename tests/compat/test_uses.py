@@ -128,6 +128,28 @@ def test_looking_whether_a_name_is_there_neither_warns_nor_raises(run: Run, opti
     ]
 
 
+@pytest.mark.proves("compat-probes-are-silent")
+def test_what_of_unittest_reads_every_name_neither_warns_nor_raises(run: Run) -> None:
+    """Case 20: where warnings are errors, a mock after a facade and a search for tests in one would stop."""
+    output = succeeded(
+        run(
+            """
+            import unittest, facade_alone
+            from unittest import mock
+            print(callable(mock.create_autospec(facade_alone).register))
+            mock.Mock(spec=facade_alone).register()
+            print(unittest.defaultTestLoader.loadTestsFromModule(facade_alone).countTestCases())
+            """,
+            "-Werror",
+            facade_alone="""
+            from perdure_compat import facade as _facade
+            __getattr__, __dir__ = _facade(__name__, {"register": ("moved", "newhome:register_tool", "1", "2")})
+            """,
+        )
+    )
+    assert output == "newhome imported\nTrue\n0\n"
+
+
 @pytest.mark.proves("compat-warns-once")
 def test_catching_the_warning_does_not_make_later_uses_warn_again(run: Run) -> None:
     """Case 17."""
