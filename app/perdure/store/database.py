@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +26,7 @@ OPEN_SECONDS = 10.0
 BUSY_SECONDS = 5.0
 """How long a transaction waits for that of another process."""
 _WRITER = claim("approvals")
+_TRY_AGAIN_SECONDS = 0.0005, 0.004
 _CHECKED_BYTES = 32 << 20
 """A larger file is not read as a whole at each opening; each payload has its own digest."""
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
@@ -88,7 +91,7 @@ class Database:
         An exception undoes all of it.
         """
         with self._mutex, self._faults("written"):
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._begin()
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")
@@ -96,6 +99,26 @@ class Database:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+    def _begin(self) -> None:
+        """Begin a transaction that excludes every other writer, in turn with those that wait for it too.
+
+        SQLite itself waits longer and longer between two tries: of many that write all the time, one may never get in.
+        """
+        deadline = time.monotonic() + self._busy
+        self._connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            while True:
+                try:
+                    self._connection.execute("BEGIN IMMEDIATE")
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() >= deadline:
+                        raise
+                    time.sleep(random.uniform(*_TRY_AGAIN_SECONDS))  # noqa: S311  # no secret
+                else:
+                    return
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {round(self._busy * 1000)}")
 
     def version(self) -> int:
         """Return a number that changes when another process has committed something; cheap."""

@@ -113,6 +113,11 @@ class SqliteStore(SqliteGrants):
         self, proposal: str, answer: Answer, by: Answerer, now: dt.datetime, grants: Sequence[Grant] = ()
     ) -> Entry:
         at = millis(now)
+        with self._database.reading() as connection:
+            # Whoever is late does not make the others wait; who wins is decided below.
+            before = self._entry(connection, proposal)
+        if before.life.status is not Status.PENDING:
+            raise _settled(before)
         with self._database.writing() as connection:
             self._expire(connection, at)
             status = Status.APPROVED if answer.approve else Status.DECLINED
