@@ -57,6 +57,7 @@ def app_blocks() -> list[Block]:
         Block("plugin-api.md", "app-api", api),
         Block("plugin-api.md", "app-hooks", hooks),
         Block("command-line.md", "app-commands", lambda: commands("perdure.cli.commands", "perdure", APP_COMMAND)),
+        Block("approvals-store.md", "app-approvals-schema", approvals_schema),
         Block("guard.md", "app-guard-floor", lambda: guard_reasons("FLOOR_REASONS")),
         Block("policy.md", "app-decision-codes", decision_codes),
         Block("guard.md", "app-guard-reasons", lambda: guard_reasons("OTHER_REASONS")),
@@ -93,6 +94,16 @@ def errors(module: str) -> str:
         [f"`{code}`", str(kind.exit_code), kind.default_retry, kind.meaning] for code, kind in sorted(classes.items())
     )
     return _table(["code", "exit code", "retry", "raised when"], rows)
+
+
+def approvals_schema() -> str:
+    """Return the statements that make the store of approvals, step by step."""
+    steps = importlib.import_module("perdure.store.schema").STEPS
+    sections = []
+    for number, step in enumerate(steps, start=1):
+        statements = ";\n".join((*step.tables, *step.columns, *step.indexes))
+        sections.append(f"## Schema {number}\n\n```sql\n{statements};\n```")
+    return "\n\n".join(sections)
 
 
 def settings() -> str:
