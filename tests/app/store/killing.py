@@ -26,7 +26,11 @@ from perdure.domain.errors import PerdureError
 from perdure.domain.operation import Authority, Surface
 from perdure.domain.outcome import Status
 from perdure.domain.proposal import Answer, Entry
+from perdure.jail.machine import LinuxSystem
+from perdure.jail.policy import Mode, Policy
+from perdure.jail.service import Jail
 from perdure.store.sqlite import SqliteStore
+from perdure.tools.confinement import Confinement
 from perdure.tools.run_record import RunRecord
 from perdure.tools.terminal import Request, Terminal
 from tests.app.store.proposals import OPERATOR, OWNER, store_in
@@ -64,6 +68,9 @@ def wait(folder: Path, number: int) -> None:
         guard=SimpleNamespace(look=lambda text, shell, place: VIEW),  # type: ignore[arg-type]
         decide=lambda operation, view: decision(),
         asker=asker,
+        confinement=Confinement(
+            jail=Jail(roots=tuple, home=str(folder), system=LinuxSystem(os.environ)), policy=Policy(mode=Mode.OFF)
+        ),
         environ=os.environ,
         own_folders=(),
         record=lambda run: RunRecord(folder, run),
