@@ -157,7 +157,9 @@ ATTEMPTS = (
 
 @pytest.mark.proves("approvals-not-from-inside", "approvals-floor-first")
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-@pytest.mark.parametrize("options", [(), ("--yolo",)], ids=["plain", "yolo"])
+@pytest.mark.parametrize(
+    "options", [pytest.param(("--yolo",), id="yolo"), pytest.param((), id="plain", marks=pytest.mark.slow)]
+)
 def test_a_run_does_not_answer_grant_or_reconfigure_for_itself(
     generation: Generation, app_yaml: Path, attempt: str, options: tuple[str, ...]
 ) -> None:
