@@ -219,7 +219,13 @@ def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | Non
 @perdure.command("exec", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option("--script", type=click.Path(dir_okay=False, allow_dash=True), help="Run the text of a file; - reads it.")
-@click.option("--shell", type=click.Choice(["bash", "sh"]), default="bash", show_default=True, help="What runs a text.")
+@click.option(
+    "--shell",
+    type=click.Choice(["bash", "sh", "powershell", "pwsh", "cmd"]),
+    default="bash",
+    show_default=True,
+    help="What runs a text.",
+)
 @click.option("--cwd", type=click.Path(file_okay=False), help="Run it there.")
 @click.option("--seconds", type=click.FloatRange(min=0.1, max=86_400), help="How long it may take (120).")
 @click.option("--most-output", type=click.IntRange(min=1_024), help="Bytes kept of each stream (262144).")
@@ -254,7 +260,7 @@ def guard() -> None:
 
 @guard.command(context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--shell", default="bash", show_default=True, help="bash, sh, powershell, cmd, …")
+@click.option("--shell", default="bash", show_default=True, help="bash, sh, powershell, pwsh or cmd.")
 @click.option("--cwd", type=click.Path(file_okay=False), help="The directory that it would run in.")
 @_json_option
 @click.pass_obj
@@ -283,7 +289,7 @@ def corpus(file: str, wrap: bool, shells: tuple[str, ...]) -> Answer:
 
 @guard.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--shell", default="bash", show_default=True, help="bash, sh, powershell, cmd, …")
+@click.option("--shell", default="bash", show_default=True, help="bash, sh, powershell, pwsh or cmd.")
 @click.option("--cwd", type=click.Path(file_okay=False), help="The directory that they would run in.")
 @click.option("--field", type=click.IntRange(min=1), help="The tab-separated field that holds the command.")
 @click.option("--asks", is_flag=True, help="Also list what the floor asks about.")

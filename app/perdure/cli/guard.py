@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import shlex
 import sys
 from collections import Counter
@@ -91,14 +92,21 @@ def place_for(session: Session, cwd: str | None) -> Place:
     )
 
 
-def text_of(command: Sequence[str]) -> str:
-    """Return the text that words stand for: one is a text already, several get their quoting back."""
-    return command[0] if len(command) == 1 else shlex.join(command)
+def text_of(command: Sequence[str], shell: str = "bash") -> str:
+    """Return the text that words stand for: one is a text already, several get their shell's quoting back."""
+    if len(command) == 1:
+        return command[0]
+    if shell == "cmd":
+        return " ".join(f'"{word}"' if re.search(r"[\s&|<>^()]", word) else word for word in command)
+    if shell in {"powershell", "pwsh"}:
+        plain = re.compile(r"[\w.:\\/=-]+")
+        return " ".join(word if plain.fullmatch(word) else "'" + word.replace("'", "''") + "'" for word in command)
+    return shlex.join(command)
 
 
 def explain(session: Session, command: Sequence[str], shell: str, cwd: str | None) -> Answer:
     """Return everything that leads to the verdict on a command."""
-    text = text_of(command)
+    text = text_of(command, shell)
     found = make_guard(session.installation).explain(text, shell=shell, place=place_for(session, cwd))
     verdict = found.verdict
     return Answer(

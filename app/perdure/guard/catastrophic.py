@@ -25,7 +25,7 @@ _SYSTEM_PARTS = tuple(tuple(path.split("/")[1:]) for path in _SYSTEM)
 
 _DISK = re.compile(
     r"/dev/(?:sd[a-z]+|hd[a-z]|vd[a-z]+|xvd[a-z]+|nvme\d+(?:n\d+)?|mmcblk\d+|r?disk\d+|md\d+|dm-\d+)(?:p?\d+|s\d+|boot\d)*"
-    r"|/dev/(?:mapper|disk|md|block)/.+|/dev/k?mem|/dev/port"
+    r"|/dev/PhysicalDrive\d+|/dev/(?:mapper|disk|md|block)/.+|/dev/k?mem|/dev/port"
 )
 _TRIGGERS = frozenset({"/proc/sysrq-trigger"})
 _WRITES = frozenset({Act.EMPTY, Act.OVERWRITE, Act.CHANGE})
@@ -181,10 +181,16 @@ _MEANING = {
 def _kind(program: str, words: list[str | None], arguments: tuple[Word, ...]) -> str | None:
     options = {word for word in words if word is not None}
     if program in _SHUTDOWN:
-        cancels = program == "shutdown" and bool({"-c", "--cancel"} & options)
+        cancels = program == "shutdown" and bool({"-c", "--cancel", "/a", "/l", "/?"} & options)
         return None if cancels or _HARMLESS & options else "shutdown"
     if program in {"init", "telinit"}:
         return "shutdown" if words[:1] in (["0"], ["6"]) else None
+    if program in {"Stop-Computer", "Restart-Computer"}:
+        return None if "-whatif" in options else "shutdown"
+    if program in {"Format-Volume", "Clear-Disk", "Initialize-Disk"}:
+        return None if "-whatif" in options else "filesystem"
+    if program == "format":
+        return "filesystem" if any(re.fullmatch(r"[A-Za-z]:\\?|\\\\.*", word) for word in options) else None
     if program == "systemctl":
         verbs = [word for word in words if word is not None and not word.startswith("-")]
         if verbs[:1] == ["isolate"] or verbs[:1] == ["start"]:

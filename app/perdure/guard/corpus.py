@@ -9,8 +9,10 @@ comparison. Does not own: how a line is judged (service). Keeps: guard-corpus, g
 
 from __future__ import annotations
 
+import base64
 import gzip
 import io
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -252,6 +254,61 @@ WRAPPERS: Mapping[str, Callable[[str], str]] = {
 """Ways to write a bash text so that it does the same, by name."""
 
 
+def _encoded(text: str) -> str:
+    return f"powershell -EncodedCommand {base64.b64encode(text.encode('utf-16-le')).decode()}"
+
+
+def _literal(text: str) -> str:
+    """Return a text as a string of PowerShell, to which the quotes of typography are quotes too."""
+    return "'" + re.sub("(['\u2018-\u201b])", r"\1\1", text) + "'"
+
+
+CMD_WRAPPERS: Mapping[str, Callable[[str], str]] = {
+    "cmd /c": lambda text: f'cmd /d /s /c "{text}"',
+    "call": lambda text: f"call ver & {text}",
+    "at": lambda text: f"@{text}",
+    "parentheses": lambda text: f"(\n{text}\n)",
+    "redirect": lambda text: f"(\n{text}\n) > nul 2>&1",
+    "if": lambda text: f"if 1==1 (\n{text}\n)",
+    "else": lambda text: f"if 1==2 (ver) else (\n{text}\n)",
+    "and": lambda text: f"ver && (\n{text}\n)",
+    "or": lambda text: f"rd nothing || (\n{text}\n)",
+    "pipe": lambda text: f"echo y| (\n{text}\n)",
+    "for": lambda text: f"for %z in (1) do (\n{text}\n)",
+    "remark": lambda text: f"rem harmless (\n{text}",
+}
+"""Ways to write a text for cmd.exe so that it does the same, by name."""
+
+POWERSHELL_WRAPPERS: Mapping[str, Callable[[str], str]] = {
+    "block": lambda text: f"& {{\n{text}\n}}",
+    "dot": lambda text: f". {{\n{text}\n}}",
+    "Invoke-Expression": lambda text: f"Invoke-Expression {_literal(text)}",
+    "iex and here-string": lambda text: f"iex @'\n{text}\n'@",
+    "variable and iex": lambda text: f"$wrapped = {_literal(text)}; $wrapped | iex",
+    "scriptblock": lambda text: f"& ([scriptblock]::Create({_literal(text)}))",
+    "encoded": _encoded,
+    "cmd /c and encoded": lambda text: f"cmd /c {_encoded(text)}",
+    "substitution": lambda text: f"$(\n{text}\n)",
+    "array": lambda text: f"@(\n{text}\n)",
+    "if": lambda text: f"if ($true) {{\n{text}\n}}",
+    "foreach": lambda text: f"foreach ($wrapped in 1) {{\n{text}\n}}",
+    "ForEach-Object": lambda text: f"1 | % {{\n{text}\n}}",
+    "try": lambda text: f"try {{\n{text}\n}} catch {{ }}",
+    "function": lambda text: f"function wrapped {{\n{text}\n}}; wrapped",
+    "job": lambda text: f"Start-Job {{\n{text}\n}}",
+    "comment": lambda text: f"<# harmless: 'quoted #>\n{text}",
+}
+"""Ways to write a text for PowerShell so that it does the same, by name."""
+
+_BY_SHELL = {
+    "bash": WRAPPERS,
+    "sh": WRAPPERS,
+    "cmd": CMD_WRAPPERS,
+    "powershell": POWERSHELL_WRAPPERS,
+    "pwsh": POWERSHELL_WRAPPERS,
+}
+
+
 def check(cases: Sequence[Case], *, wrap: bool) -> Iterator[Result]:
     """Yield what the guard says of each case, and of each in each wrapper where that is asked for."""
     guards: dict[str, Guard] = {}
@@ -260,9 +317,7 @@ def check(cases: Sequence[Case], *, wrap: bool) -> Iterator[Result]:
         place = Place(cwd=case.cwd, home=case.layout.home, environment=case.layout.environment)
         verdict = guard.judge(case.command, shell=case.shell, place=place)
         yield Result(case=case, wrapper="", verdict=verdict, fits=_fits(case.expected, verdict))
-        if not wrap or case.shell not in {"bash", "sh"}:
-            continue
-        for name, wrapper in WRAPPERS.items():
+        for name, wrapper in _BY_SHELL.get(case.shell, {}).items() if wrap else ():
             wrapped = guard.judge(wrapper(case.command), shell=case.shell, place=place)
             weaker = wrapped.floor_ruling.strictness < verdict.floor_ruling.strictness
             yield Result(case=case, wrapper=name, verdict=wrapped, fits=not weaker)

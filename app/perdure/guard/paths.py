@@ -17,11 +17,13 @@ from functools import cached_property
 
 from perdure.domain.effect import Effect, Hole, Pattern, Spelling, Text, Word
 from perdure.domain.verdict import Overlap
+from perdure.guard.mac_paths import without_firmlinks
 from perdure.guard.patterns import (
     Component,
     Path,
     accepts,
     expression,
+    folded,
     literal,
     split,
     split_text,
@@ -77,6 +79,7 @@ class Protected:
         self.roots = tuple(roots)
         self.probe = probe
         self._drives = probe.drives
+        self._firmlinks = not probe.case_sensitive and not probe.drives
 
     @cached_property
     def _forms(self) -> tuple[tuple[Root, tuple[str, ...]], ...]:
@@ -136,7 +139,14 @@ class Protected:
         return tuple(found.values())
 
     def _split(self, path: str) -> tuple[str, ...]:
-        return split_text(path, drives=self._drives)
+        names = split_text(path, drives=self._drives)
+        return without_firmlinks(names, names) if self._firmlinks else names
+
+    def _placed(self, path: Path) -> Path:
+        """Return a path by the one name of directories that have two."""
+        if not self._firmlinks:
+            return path
+        return Path(without_firmlinks(path.components, tuple(map(literal, path.components))), path.slash)
 
     def matches(self, effect: Effect, word: Word | None = None, *, whole: bool | None = None) -> Iterator[Match]:
         """Yield the roots that an effect's operand meets, or another word of its command in the same directories.
@@ -167,7 +177,7 @@ class Protected:
 
     def _ways(self, path: Path, *, follow: bool) -> Iterator[Path]:
         """Yield the path as names say it, and as the filesystem leads to it; a glob may go through links."""
-        lexical = without_dots(path)
+        lexical = self._placed(without_dots(path))
         yield lexical
         known = list(itertools.takewhile(lambda name: name is not None, map(literal, path.components)))
         closed = len(known) == len(path.components)
@@ -230,7 +240,7 @@ class Protected:
         return {self._folded(form): (root, form) for root, form in reversed(self._forms)}
 
     def _folded(self, names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(names) if self.probe.case_sensitive else tuple(name.casefold() for name in names)
+        return tuple(names) if self.probe.case_sensitive else tuple(map(folded, names))
 
     def _candidates(self, names: Sequence[str], length: int) -> Sequence[tuple[Root, tuple[str, ...]]]:
         """Return the forms that a path may meet: looked up where every name of it is known, else all of them."""

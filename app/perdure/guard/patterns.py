@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from perdure.domain.effect import Hole, Piece, Spelling, Text
+from perdure.guard import windows_paths
 
 Component = tuple[Piece, ...]
 """The pieces of one name, without slashes but for those that a hole may hold."""
 
 _DRIVE = re.compile(r"([A-Za-z]):(?=[\\/]|$)")
+_NATIVE = re.compile(r"[\\/]{2}[?.][\\/]|\\\?\?\\")
+_OWN_SHARE = re.compile(r"(?i)//(?:localhost|127\.0\.0\.1|::1|\.)/([a-z])\$(?=/|$)")
+_DRIVE_RELATIVE = re.compile(r"([A-Za-z]):(?![\\/]|$)")
 _MOUNTED_DRIVE = re.compile(r"/(?:mnt|cygdrive)/([A-Za-z])(?=/|$)")
 _EXTENDED = re.compile(r"([?*+@!])\((.*)\)", re.DOTALL)
 
@@ -56,12 +61,19 @@ def literal(component: Component) -> str | None:
 def split_text(path: str, *, drives: bool = False) -> tuple[str, ...]:
     """Return the components of a path that is known, as they are written, without empty ones and dots."""
     spelled = with_letters(path) if drives else path
-    return tuple(name for name in spelled.split("/") if name not in {"", "."})
+    names = tuple(name for name in spelled.split("/") if name not in {"", "."})
+    return tuple(name if name == ".." else name.rstrip(". ") or name for name in names) if drives else names
 
 
 def with_letters(path: str) -> str:
     r"""Return a path with its drive as the first component, written in any way: ``C:\x``, ``/c/x``, ``/mnt/c/x``."""
-    path = path.removeprefix("\\\\?\\").replace("\\", "/")
+    if native := _NATIVE.match(path):
+        path = path[native.end() :]
+        if path[:4].lower() in {"unc\\", "unc/"}:
+            path = "//" + path[4:]
+    path = path.replace("\\", "/")
+    if found := _OWN_SHARE.match(path):
+        return f"/{found[1].lower()}{path[found.end() :]}"
     if found := _DRIVE.match(path):
         return f"/{found[1].lower()}{path[found.end() :]}"
     if found := _MOUNTED_DRIVE.match(path):
@@ -76,6 +88,8 @@ def split(spelling: Spelling, directory: Spelling, *, drives: bool = False) -> P
     first = pieces[0] if pieces else Text("")
     absolute = isinstance(first, Text) and first.text.startswith("/")
     # What begins with a hole may be absolute too: the hole stands for the directory as well.
+    if drives and isinstance(first, Text) and (letter := _DRIVE_RELATIVE.match(first.text)):
+        pieces, absolute = _on_drive(letter, (Text(first.text[letter.end() :]), *pieces[1:]), directory), True
     if not absolute and not isinstance(first, Hole):
         pieces = (*(_with_drive(directory) if drives else directory), Text("/"), *pieces)
     components: list[list[Piece]] = [[]]
@@ -89,6 +103,8 @@ def split(spelling: Spelling, directory: Spelling, *, drives: bool = False) -> P
         components += [[Text(name)] if name else [] for name in rest]
     slash = not components[-1]
     kept = [tuple(component) for component in components if component]
+    if drives:
+        kept = [long for component in kept if (long := windows_paths.name(component))]
     last = literal(kept[-1]) if kept else None
     return Path(tuple(part for part in kept if literal(part) not in {"", "."}), slash or last in {".", ".."})
 
@@ -101,6 +117,15 @@ def _with_drive(spelling: Spelling) -> Spelling:
         Text(first),
         *(Text(piece.text.replace("\\", "/")) if isinstance(piece, Text) else piece for piece in spelling[1:]),
     )
+
+
+def _on_drive(letter: re.Match[str], rest: Spelling, directory: Spelling) -> Spelling:
+    """Return ``C:x`` from the current directory of that drive, which is known of one drive only."""
+    start, root = _with_drive(directory), f"/{letter[1].lower()}"
+    first = start[0] if start else Text("")
+    if isinstance(first, Text) and f"{first.text.lower()}/".startswith(f"{root}/"):
+        return (*start, Text("/"), *rest)
+    return (Text(f"{root}/"), Hole("the directory of the drive"), Text("/"), *rest)
 
 
 def without_dots(path: Path) -> Path:
@@ -121,8 +146,19 @@ def accepts(component: Component, name: str, *, case_sensitive: bool) -> bool:
     """Return whether the component, which has no hole, can be this name; a known one has to be it."""
     known = literal(component)
     if known is not None:
-        return known == name or (not case_sensitive and known.casefold() == name.casefold())
+        return known == name or (not case_sensitive and folded(known) == folded(name))
+    if not case_sensitive and not name.isascii():
+        name = unicodedata.normalize("NFC", name)
     return _expression(component, case_sensitive=case_sensitive).fullmatch(name) is not None
+
+
+def folded(name: str) -> str:
+    """Return what names have in common that are one on a disk which ignores case and how accents are kept."""
+    return (
+        name.casefold()
+        if name.isascii()
+        else unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+    )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -130,7 +166,10 @@ def _expression(component: Component, *, case_sensitive: bool) -> re.Pattern[str
     """Return what the names of a component have in common; only a written dot matches a leading one."""
     hidden = "" if isinstance(component[0], Text | Hole) else r"(?!\.)"
     flags = re.DOTALL if case_sensitive else re.DOTALL | re.IGNORECASE
-    return re.compile(hidden + "".join(map(expression, component)), flags)
+    made = "".join(map(expression, component))
+    return re.compile(
+        hidden + (made if case_sensitive or made.isascii() else unicodedata.normalize("NFC", made)), flags
+    )
 
 
 def expression(piece: Piece) -> str:

@@ -24,6 +24,8 @@ from perdure.guard import (
     shells,
     values,
     verbs,
+    windows_programs,
+    windows_shells,
     wrappers,
 )
 from perdure.guard.machine import Machine
@@ -235,6 +237,18 @@ def _at(machine: Machine, name: str, words: list[Value], state: State) -> None:
         machine.shell(code, state, positionals=(), name=values.text("sh"), what=name)
 
 
+def _windows(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    """A shell of Windows, whose program another shell may start too: ``cmd.exe //c`` in Git's bash."""
+    short = name.rpartition("/")[2].removesuffix(".exe").lower()
+    opener = windows_shells.OPENERS[short]
+    opener(machine, short, words, windows_programs.joined(words), state)
+
+
+def _windows_verb(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    """A program of Windows that works on files."""
+    windows_programs.verb(machine, name.rpartition("/")[2].removesuffix(".exe").lower(), words, state)
+
+
 _SHELLS = ("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash")
 _PRINTING = frozenset(
     {*printing_programs.PROGRAMS, *_SHELLS, *little_languages.NAMES, "find", "gfind", "env", "xargs", "at", "batch"}
@@ -252,6 +266,8 @@ _SPECIAL: dict[str, Program] = {
     **dict.fromkeys(("docker", "podman", "nerdctl"), containers.run),
     **dict.fromkeys(("node", "perl", "ruby", "php", "deno", "bun"), languages.other),
     **dict.fromkeys(("at", "batch"), _at),
+    **dict.fromkeys(windows_shells.OPENERS, _windows),
+    **dict.fromkeys(("robocopy", "xcopy", "icacls", "takeown", "attrib", "cipher", "forfiles"), _windows_verb),
     "env": shells.env,
     "git": git_program.run,
     **dict.fromkeys(("make", "gmake", "bmake"), make_program.run),

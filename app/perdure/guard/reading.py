@@ -18,6 +18,8 @@ from perdure.guard.tree import Script, UnreadableError
 from perdure.guard.values import text as known_text
 
 SHELLS = ("bash", "sh")
+OTHER_SHELLS = ("cmd", "powershell", "pwsh")
+"""Shells with a reader of their own, which is the only one for them."""
 FAULT = "the reader has a fault of its own"
 _FOR_READING = 0.6
 _ALTOGETHER = 0.9
@@ -25,9 +27,11 @@ _ALTOGETHER = 0.9
 
 def read(text: str, shell: str, session: Session) -> Reading:
     """Return what a text does: by the fast reader where that understands all of it, else by the slow one."""
-    if shell not in SHELLS:
-        return _not_analysable(text, f"there is no reader for {shell} yet")
     deadline = time.monotonic() + session.seconds * _ALTOGETHER
+    if shell in OTHER_SHELLS:
+        return _read_other(text, shell, session, deadline)
+    if shell not in SHELLS:
+        return _not_analysable(text, f"there is no reader for {shell}")
     script = fast_reader.parse(text)
     if script is not None:
         return _interpreted("fast", script, text, shell, session, deadline)
@@ -36,8 +40,10 @@ def read(text: str, shell: str, session: Session) -> Reading:
 
 def read_slowly(text: str, shell: str, session: Session) -> Reading:
     """Return what a text does by the slow reader, also where the fast one would do."""
+    if shell in OTHER_SHELLS:
+        return read(text, shell, session)
     if shell not in SHELLS:
-        return _not_analysable(text, f"there is no reader for {shell} yet")
+        return _not_analysable(text, f"there is no reader for {shell}")
     return _read_slowly(text, shell, session, time.monotonic() + session.seconds * _ALTOGETHER)
 
 
@@ -65,6 +71,24 @@ def _interpreted(reader: str, script: Script, text: str, shell: str, session: Se
         machine.process(script, state)
     except Exception as error:  # noqa: BLE001  # a fault of ours is a question to a person, never a pass
         machine.problems[NotAnalysable(_fault(error), _all_of(text))] = None
+    return Reading(reader=reader, effects=tuple(machine.effects), not_analysable=tuple(machine.problems))
+
+
+def _read_other(text: str, shell: str, session: Session, deadline: float) -> Reading:
+    """Return what a text for a shell of Windows does."""
+    from perdure.guard import cmd_shell, powershell, windows_programs
+
+    reader = "cmd" if shell == "cmd" else "powershell"
+    machine = Interpreter(session, _parse, posix=False, deadline=deadline)
+    state = State(session, known_text(session.directory))
+    state.directories = windows_programs.place(state, known_text(session.directory), globs=False)
+    with machine.at(_all_of(text)), machine.nested():
+        machine.depth = 0
+        machine.span = _all_of(text)
+        try:
+            (cmd_shell if reader == "cmd" else powershell).run(machine, text, state)
+        except Exception as error:  # noqa: BLE001  # a fault of ours is a question to a person, never a pass
+            machine.problems[NotAnalysable(_fault(error), _all_of(text))] = None
     return Reading(reader=reader, effects=tuple(machine.effects), not_analysable=tuple(machine.problems))
 
 

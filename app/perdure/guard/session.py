@@ -19,6 +19,11 @@ class Probe(Protocol):
     Part of what `perdure.guard.probe.Probe` answers.
     """
 
+    @property
+    def drives(self) -> bool:
+        """Whether paths begin with the letter of a drive."""
+        ...
+
     def is_directory(self, path: str) -> bool | None:
         """Return whether an absolute path is a directory now, links followed."""
         ...
@@ -34,6 +39,8 @@ class Probe(Protocol):
 
 class NoProbe:
     """The probe of a machine that nothing is known of."""
+
+    drives = False
 
     def is_directory(self, path: str) -> bool | None:  # noqa: ARG002  # whatever it is
         """Return that it is not known."""

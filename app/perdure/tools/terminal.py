@@ -400,8 +400,16 @@ def _words(request: Request) -> list[str]:
     """Return program and arguments, wherever they run."""
     if request.script is None:
         return list(request.command)
-    options = ["--noprofile", "--norc"] if request.shell == "bash" else []
-    return [request.shell, *options, "-c", request.script]
+    return [request.shell, *_OPTIONS.get(request.shell, ("-c",)), request.script]
+
+
+# Nothing that a person's own start files say comes between the text that was read and what is run.
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "bash": ("--noprofile", "--norc", "-c"),
+    "cmd": ("/d", "/s", "/c"),
+    "powershell": ("-NoProfile", "-NonInteractive", "-Command"),
+    "pwsh": ("-NoProfile", "-NonInteractive", "-Command"),
+}
 
 
 def _not_started(program: str, cwd: str, error: OSError) -> PerdureError:

@@ -9,7 +9,7 @@ import pytest
 
 from perdure.domain.errors import CorpusInvalid
 from perdure.domain.verdict import Ruling
-from perdure.guard.corpus import WRAPPERS, Case, check, read_corpus
+from perdure.guard.corpus import CMD_WRAPPERS, POWERSHELL_WRAPPERS, WRAPPERS, Case, check, read_corpus
 from perdure.guard.service import Place
 
 CORPUS = Path(__file__).parent / "corpus" / "guard-corpus.yaml"
@@ -18,7 +18,9 @@ COMMANDS = CORPUS.with_name("commands.tsv")
 
 CASES = [case for case in read_corpus(CORPUS.read_bytes(), CORPUS.name) if case.shell == "bash"]
 HARD_CASES = read_corpus(HARD.read_bytes(), HARD.name)
-NOT_READ = [case for case in read_corpus(CORPUS.read_bytes(), CORPUS.name) if case.shell != "bash"]
+WINDOWS = CORPUS.with_name("hard-windows.yaml")
+WINDOWS_CASES = [case for case in read_corpus(CORPUS.read_bytes(), CORPUS.name) if case.shell != "bash"]
+WINDOWS_HARD_CASES = read_corpus(WINDOWS.read_bytes(), WINDOWS.name)
 
 
 def named(case: Case) -> str:
@@ -26,7 +28,7 @@ def named(case: Case) -> str:
 
 
 @pytest.mark.proves("guard-corpus")
-@pytest.mark.parametrize("case", [*CASES, *HARD_CASES], ids=named)
+@pytest.mark.parametrize("case", [*CASES, *HARD_CASES, *WINDOWS_CASES, *WINDOWS_HARD_CASES], ids=named)
 def test_a_line_of_the_corpus_comes_out_as_it_is_labelled(case: Case) -> None:
     (result,) = check([case], wrap=False)
     assert result.fits, (case.command, case.why, result.verdict)
@@ -39,11 +41,17 @@ def test_no_wrapper_weakens_a_verdict() -> None:
     assert [(result.case.identity, result.wrapper) for result in results if not result.fits] == []
 
 
-@pytest.mark.proves("guard-floor-asks")
-@pytest.mark.parametrize("case", NOT_READ, ids=named)
-def test_a_line_for_a_shell_that_is_not_read_is_put_to_a_person(case: Case) -> None:
-    (result,) = check([case], wrap=False)
-    assert (result.verdict.ruling, result.verdict.floor) == (Ruling.ASK, True)
+@pytest.mark.proves("guard-wrappers")
+@pytest.mark.parametrize(("shell", "wrappers"), [("cmd", CMD_WRAPPERS), ("powershell", POWERSHELL_WRAPPERS)])
+def test_no_wrapper_of_a_windows_shell_weakens_a_verdict(shell: str, wrappers: object) -> None:
+    cases = [
+        case
+        for case in (*WINDOWS_CASES, *WINDOWS_HARD_CASES)
+        if case.shell == shell and case.expected is not Ruling.ALLOW
+    ]
+    results = list(check(cases, wrap=True))
+    assert len(results) == len(cases) * (len(CMD_WRAPPERS if wrappers is CMD_WRAPPERS else POWERSHELL_WRAPPERS) + 1)
+    assert [(result.case.command, result.wrapper) for result in results if not result.fits] == []
 
 
 @pytest.mark.proves("guard-explained")
@@ -74,7 +82,7 @@ REFUSED = ["halt --reboot", "kexec -e", "reboot -f", "reboot -p", "systemctl reb
 @pytest.mark.proves("guard-corpus")
 def test_a_corpus_may_be_compressed_and_one_that_is_none_is_refused_with_every_fault() -> None:
     cases = read_corpus(gzip.compress(CORPUS.read_bytes()), "x")
-    assert {case.identity for case in cases} == {case.identity for case in (*CASES, *NOT_READ)}
+    assert {case.identity for case in cases} == {case.identity for case in (*CASES, *WINDOWS_CASES)}
     broken = b"""
 layouts:
   one: {home: /h, executable: /v/bin/python, prefix: /v}
