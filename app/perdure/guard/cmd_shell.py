@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 
 from perdure.domain.effect import Act, Certainty, Hole, Spelling, Text
-from perdure.guard import cmd_reader, values, windows_paths, windows_programs, windows_shells
+from perdure.guard import cmd_reader, values, windows_paths, windows_programs, windows_shells, windows_words
 from perdure.guard.cmd_reader import QUOTE, Both, For, Group, If, Node, Redirect, Run
 from perdure.guard.machine import Machine
 from perdure.guard.state import State, join
@@ -139,7 +139,7 @@ class _Shell:
                 for above in (values.text("\\"), ((Text("\\"), Hole("a directory"), Text("\\")),))
             ]
         return [
-            values.single(windows_paths.spelled(windows_programs.place(state, word, globs=True)))
+            values.single(windows_paths.spelled(windows_words.place(state, word, globs=True)))
             if "*" in values.shown(word) or "?" in values.shown(word)
             else word
             for word in words
@@ -168,7 +168,7 @@ class _Shell:
             files = self.words(self.expand(text, state))
             lines = values.union(
                 *[
-                    self.machine.contents(values.known(windows_programs.place(state, name, globs=False)), state)
+                    self.machine.contents(values.known(windows_words.place(state, name, globs=False)), state)
                     for name in files
                 ]
                 or [values.unknown("a file")]
@@ -312,7 +312,7 @@ class _Shell:
 
     def path(self, text: str, state: State, *, globs: bool = False) -> Value:
         """Return a path that stands in a text."""
-        return windows_programs.place(state, self._filled(self.expand(text, state).replace('"', "")), globs=globs)
+        return windows_words.place(state, self._filled(self.expand(text, state).replace('"', "")), globs=globs)
 
     # Commands.
 
@@ -365,7 +365,7 @@ class _Shell:
             rest = text[head.end() :]
             return self._internal(name, rest, state)
         if re.fullmatch(r"[A-Za-z]:", text.strip()):
-            state.directories = windows_programs.place(state, values.text(text.strip() + "."), globs=False)
+            state.directories = windows_words.place(state, values.text(text.strip() + "."), globs=False)
             return state
         words = split(text, " \t")
         first, arguments = self._filled(words[0].replace('"', "")), words[1:]
@@ -393,7 +393,7 @@ class _Shell:
         return None
 
     def _program(self, name: str, tail: str, words: list[Value], state: State) -> None:
-        script = values.known(windows_programs.place(state, values.text(name), globs=False))
+        script = values.known(windows_words.place(state, values.text(name), globs=False))
         for path in (script, f"{script}.bat", f"{script}.cmd"):
             if path is not None and path in state.files:
                 code(self.machine, state.files[path], state, path)
@@ -437,7 +437,7 @@ class _Shell:
         if not target:
             state.output = values.joined(state.output, windows_paths.spelled(state.directories), values.text("\n"))
             return
-        place = windows_programs.place(state, self._filled(target), globs=False)
+        place = windows_words.place(state, self._filled(target), globs=False)
         place = tuple(values.normal(pieces) for pieces in place)
         other = re.match(r"[A-Za-z]:", target) and name != "pushd" and not re.match(r"(?i)\s*/d[\s\"]", rest)
         if name == "pushd":

@@ -6,18 +6,14 @@ what it does (cmdlets). A parameter may be cut short as long as no other one beg
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from perdure.domain.effect import Hole, Text
-from perdure.guard import values, windows_paths, windows_programs
+from perdure.guard import values
+from perdure.guard.powershell_files import file
+from perdure.guard.powershell_machine import Entries, PowerShell
 from perdure.guard.state import State
 from perdure.guard.values import Value
-
-if TYPE_CHECKING:
-    from perdure.guard.powershell import Shell
 
 _COMMON_VALUED = (
     "erroraction",
@@ -43,11 +39,6 @@ _ALIASED = {
     "wa": "warningaction",
     "wi": "whatif",
 }
-_NO_DRIVES = frozenset(
-    {"env", "variable", "function", "alias", "hklm", "hkcu", "hkcr", "hku", "hkcc", "registry", "cert", "wsman"}
-)
-_PROVIDER = re.compile(r"(?i)(?:[\w.]+\\)?(\w+)::")
-_DRIVE = re.compile(r"([A-Za-z]\w*):")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +46,7 @@ class Cmdlet:
     """One cmdlet: parameters with a value, those without, the order of those that need no name, and what it does."""
 
     name: str
-    act: Callable[[Shell, Bound, State, list[Value] | None], list[Value]]
+    act: Callable[[PowerShell, Bound, State, list[Value] | None], list[Value]]
     valued: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
@@ -125,44 +116,8 @@ class Bound:
         )
 
 
-def file(path: Value, state: State, *, literal: bool) -> Value | None:
-    """Return a path of the file system as this guard writes it; None where it is of another drive, as ``Env:``."""
-    found: list[Value] = []
-    for pieces in path:
-        first = pieces[0] if pieces else Text("")
-        if not isinstance(first, Text) or "\0" in first.text:
-            found.append((pieces,))
-            continue
-        head = first.text
-        if provider := _PROVIDER.match(head):
-            if provider[1].lower() != "filesystem":
-                continue
-            head = head[provider.end() :]
-        rest = (values.merged((Text(head), *pieces[1:])),) if head else (tuple(pieces[1:]),)
-        if drive := _DRIVE.match(head):
-            mapped = state.variables.get(f"drive:{drive[1].lower()}")
-            if mapped is not None:
-                tail = values.merged((Text("/" + head[drive.end() :]), *pieces[1:]))
-                found.append(values.joined(mapped, (tail,)))
-                continue
-            if len(drive[1]) > 1:
-                if drive[1].lower() in _NO_DRIVES or head[drive.end() :].startswith("//"):
-                    continue
-                found.append(((Hole(drive[0]), *(part for part in rest[0][1:])),))
-                continue
-        home = values.known(windows_paths.spelled(values.text(state.session.home))) or ""
-        if re.match(r"~(?=[\\/]|$)", head):
-            rest = (values.merged((Text(home + head[1:]), *pieces[1:])),)
-        elif not head and not pieces[1:]:
-            continue
-        found.append(windows_programs.place(state, rest, globs=not literal))
-    return values.union(*found) if found else None
-
-
-def paths(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[tuple[Value, object]]:
+def paths(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[tuple[Value, object]]:
     """Return the files that a cmdlet is given, each with what `Get-ChildItem` knows of it, or None."""
-    from perdure.guard.powershell import Entries
-
     found: list[tuple[Value, object]] = []
     literal = bound.get("literalpath")
     items = literal or bound.get("path") or bound.get("filepath") or (given if given is not None else [])

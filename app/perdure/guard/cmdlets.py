@@ -7,76 +7,26 @@ script blocks (powershell).
 from __future__ import annotations
 
 import functools
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from perdure.domain.effect import Act, Certainty, Hole, Text
-from perdure.guard import values, windows_paths, windows_programs
-from perdure.guard.cmdlet_arguments import Bound, Cmdlet, file, paths
-from perdure.guard.powershell_tree import Block, Node
+from perdure.guard import dotnet, values, windows_paths, windows_programs, windows_words
+from perdure.guard.cmdlet_arguments import Bound, Cmdlet, paths
+from perdure.guard.powershell_files import delete, file, link
+from perdure.guard.powershell_machine import Entries, PowerShell
+from perdure.guard.powershell_tree import Block, Member, Node, Quoted, Variable
 from perdure.guard.state import State
 from perdure.guard.values import Value
 
-if TYPE_CHECKING:
-    from perdure.guard.powershell import Shell
-
-
-def delete(
-    shell: Shell,
-    item: Value,
-    state: State,
-    *,
-    by: str,
-    recursive: bool,
-    sure: bool = True,
-    names: tuple[Value, ...] = (),
-    spared: tuple[Value, ...] = (),
-) -> None:
-    """Note that a file, a directory or what was found in one is deleted."""
-    from perdure.guard.powershell import Entries
-
-    certainty = Certainty.DEFINITE if sure else Certainty.CONDITIONAL
-    for single in shell.each([item]):
-        thing = shell.thing(single)
-        if isinstance(thing, Entries):
-            kept = certainty if thing.sure else Certainty.CONDITIONAL
-            folder = thing.folder
-            if not thing.below:
-                folder = (
-                    tuple((*pieces, Text("/"), Text(""), *values.globbed("*")) for pieces in folder)
-                    if not thing.names
-                    else values.union(
-                        *(tuple((*pieces, Text("/"), Text(""), *name[0]) for pieces in folder) for name in thing.names)
-                    )
-                )
-            shell.machine.emit(
-                Act.DELETE,
-                folder,
-                state,
-                by=by,
-                recursive=recursive or thing.below,
-                only_below=thing.below,
-                certainty=kept,
-                names=names or (thing.names if thing.below else ()),
-                spared=(*spared, *thing.spared),
-            )
-            continue
-        path = file(single, state, literal=False) if thing is None else None
-        if path is not None:
-            shell.machine.emit(
-                Act.DELETE, path, state, by=by, recursive=recursive, certainty=certainty, names=names, spared=spared
-            )
-
 
 def _patterns(items: list[Value]) -> tuple[Value, ...]:
-    return tuple(windows_programs.place_name(item) for item in items)
+    return tuple(windows_words.place_name(item) for item in items)
 
 
-def _remove(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _remove(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     if bound.has("whatif"):
         return []
     recursive = bound.has("recurse")
@@ -97,8 +47,8 @@ def _remove(shell: Shell, bound: Bound, state: State, given: list[Value] | None)
     return []
 
 
-def _writer(act: Act) -> Callable[[Shell, Bound, State, list[Value] | None], list[Value]]:
-    def write(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _writer(act: Act) -> Callable[[PowerShell, Bound, State, list[Value] | None], list[Value]]:
+    def write(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
         if bound.has("whatif"):
             return []
         content = bound.one("value") if "value" in (*bound.cmdlet.valued, *bound.cmdlet.order) else None
@@ -115,10 +65,8 @@ def _writer(act: Act) -> Callable[[Shell, Bound, State, list[Value] | None], lis
     return write
 
 
-def _transfer(act: Act) -> Callable[[Shell, Bound, State, list[Value] | None], list[Value]]:
-    def move(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
-        from perdure.guard.powershell import Entries
-
+def _transfer(act: Act) -> Callable[[PowerShell, Bound, State, list[Value] | None], list[Value]]:
+    def move(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
         if bound.has("whatif"):
             return []
         name = bound.cmdlet.name
@@ -146,7 +94,7 @@ def _transfer(act: Act) -> Callable[[Shell, Bound, State, list[Value] | None], l
     return move
 
 
-def _new_item(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _new_item(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     kind = (values.known(bound.one("itemtype") or values.EMPTY) or "").lower()
     name = bound.one("name")
     made: list[Value] = []
@@ -168,18 +116,7 @@ def _new_item(shell: Shell, bound: Bound, state: State, given: list[Value] | Non
     return made
 
 
-def link(shell: Shell, name: Value, target: Value, state: State, by: str) -> None:
-    """Note that a link is made, as `ln` would make it."""
-    ends = [file(end, state, literal=True) for end in (target, name)]
-    words = [end for end in ends if end is not None]
-    if len(words) == 2:
-        shell.machine.emit(Act.OVERWRITE, words[1], state, by=by)
-        shell.machine.emit(Act.RUN, values.text("ln"), state, by="ln", arguments=(values.text("-sn"), *words))
-
-
-def _children(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
-    from perdure.guard.powershell import Entries
-
+def _children(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     names = _patterns([*bound.values.get("include", []), *bound.get("filter")])
     spared = _patterns(bound.values.get("exclude", []))
     below = bound.has("recurse") or "depth" in bound.values
@@ -201,14 +138,14 @@ def _children(shell: Shell, bound: Bound, state: State, given: list[Value] | Non
     return found
 
 
-def _item(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _item(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     found = paths(shell, bound, state, given)
     for path, _ in found:
         shell.machine.emit(Act.READ, path, state, by=bound.cmdlet.name)
     return [windows_paths.spelled(path) for path, thing in found if thing is None] or (given or [])
 
 
-def _content(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _content(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     found: list[Value] = []
     for path, _ in paths(shell, bound, state, given):
         shell.machine.emit(Act.READ, path, state, by=bound.cmdlet.name)
@@ -218,7 +155,7 @@ def _content(shell: Shell, bound: Bound, state: State, given: list[Value] | None
     return found
 
 
-def _join_path(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _join_path(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     base = bound.one("path") or (values.union(*given) if given else values.EMPTY)
     made = base
     for name in ("childpath", "additionalchildpath"):
@@ -227,7 +164,7 @@ def _join_path(shell: Shell, bound: Bound, state: State, given: list[Value] | No
     return [made]
 
 
-def _split_path(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _split_path(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     found: list[Value] = []
     for item in bound.get("path") or bound.get("literalpath") or (given or []):
         known = values.known(item)
@@ -243,7 +180,7 @@ def _split_path(shell: Shell, bound: Bound, state: State, given: list[Value] | N
     return found
 
 
-def _location(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _location(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     if bound.cmdlet.name == "Pop-Location":
         state.directories = state.stack[-1] if state.stack else values.unknown("Pop-Location")
         state.stack = state.stack[:-1]
@@ -258,7 +195,7 @@ def _location(shell: Shell, bound: Bound, state: State, given: list[Value] | Non
     return []
 
 
-def _set_variable(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _set_variable(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     name = values.known(bound.one("name") or values.EMPTY)
     held = bound.one("value") or (values.union(*given) if given else values.EMPTY)
     if name:
@@ -266,12 +203,12 @@ def _set_variable(shell: Shell, bound: Bound, state: State, given: list[Value] |
     return []
 
 
-def _get_variable(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _get_variable(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     name = values.known(bound.one("name") or values.EMPTY)
     return [shell.variable(name.lower(), state)] if name else [values.unknown("Get-Variable")]
 
 
-def _set_alias(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _set_alias(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     name, target = (values.known(bound.one(each) or values.EMPTY) for each in ("name", "value"))
     if name and target:
         state.aliases[f"alias:{name.lower()}"] = target
@@ -281,7 +218,7 @@ def _set_alias(shell: Shell, bound: Bound, state: State, given: list[Value] | No
     return []
 
 
-def _invoke(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _invoke(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     items = bound.get("command") or bound.get("scriptblock") or (given or [])
     if bound.cmdlet.name == "Invoke-Command" and "computername" in bound.values:
         host = values.known(bound.one("computername") or values.EMPTY)
@@ -292,7 +229,7 @@ def _invoke(shell: Shell, bound: Bound, state: State, given: list[Value] | None)
     return shell.text_of_code(items, state, bound.cmdlet.name)
 
 
-def _for_each(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _for_each(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     result: list[Value] = []
     for items in [*bound.positional, *bound.values.values()]:
         for item in items:
@@ -301,9 +238,6 @@ def _for_each(shell: Shell, bound: Bound, state: State, given: list[Value] | Non
                 # Where nothing comes in, nothing runs; what may come in is not known to be nothing.
                 result += shell.block(thing, state, given or [values.unknown("$_")], [])
             elif (method := values.known(item)) is not None and given:
-                from perdure.guard import dotnet
-                from perdure.guard.powershell_tree import Member, Quoted, Variable
-
                 state.variables["$_"] = values.union(*given)
                 arguments: tuple[Node, ...] = () if method.lower() in {"delete", "movetorecyclebin"} else None  # type: ignore[assignment]
                 result += dotnet.member(
@@ -312,9 +246,7 @@ def _for_each(shell: Shell, bound: Bound, state: State, given: list[Value] | Non
     return result
 
 
-def _where(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
-    from perdure.guard.powershell import Entries
-
+def _where(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     for items in [*bound.positional, *bound.values.values()]:
         for item in items:
             if isinstance(block := shell.thing(item), Block):
@@ -329,7 +261,7 @@ def _where(shell: Shell, bound: Bound, state: State, given: list[Value] | None) 
     return kept
 
 
-def _pass(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _pass(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     named = {
         name.lower()
         for items in (bound.values.get("expandproperty", []),)
@@ -341,17 +273,17 @@ def _pass(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -
     return given or []
 
 
-def _output(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _output(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     return [item for items in [*bound.positional, *bound.values.values()] for item in items] or (given or [])
 
 
-def _silent(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _silent(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     if bound.cmdlet.name.startswith("Get-") or bound.cmdlet.name in {"Read-Host", "Test-Path", "Select-String"}:
         return [values.unknown(bound.cmdlet.name)]
     return []
 
 
-def _start_process(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _start_process(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     child = state.copy()
     if (folder := bound.one("workingdirectory")) is not None:
         child.directories = file(folder, state, literal=True) or child.directories
@@ -369,26 +301,18 @@ def _start_process(shell: Shell, bound: Bound, state: State, given: list[Value] 
         shell.machine.emit(Act.RUN, program, state, by=values.shown(program), arguments=tuple(items))
     for known in names or []:
         raw = values.joined(*[part for item in items for part in (item, values.text(" "))]) if items else values.EMPTY
-        words = [word for item in items for word in split_words(item)]
+        words = [word for item in items for word in windows_words.split_words(item)]
         windows_programs.run(shell.machine, known, words, child, raw=raw)
     return []
 
 
-def split_words(line: Value) -> list[Value]:
-    """Return the words of a command line of Windows."""
-    known = values.known(line)
-    if known is None:
-        return [line]
-    return [values.text(word.replace('"', "")) for word in re.findall(r'(?:"[^"]*"?|[^\s"])+', known)]
-
-
-def _acl(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _acl(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     for path, thing in paths(shell, bound, state, given):
         shell.machine.emit(Act.PERMIT, path, state, by=bound.cmdlet.name, recursive=thing is not None)
     return []
 
 
-def _archive(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _archive(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     for target in bound.get("destinationpath") or bound.get("outfile"):
         path = file(target, state, literal=True)
         if path is not None:
@@ -399,7 +323,7 @@ def _archive(shell: Shell, bound: Bound, state: State, given: list[Value] | None
     return []
 
 
-def _drive(shell: Shell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
+def _drive(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> list[Value]:
     name, root = values.known(bound.one("name") or values.EMPTY), bound.one("root")
     provider = (values.known(bound.one("psprovider") or values.EMPTY) or "").lower()
     if name and root is not None and provider == "filesystem":
@@ -407,7 +331,7 @@ def _drive(shell: Shell, bound: Bound, state: State, given: list[Value] | None) 
     return []
 
 
-_DOES: dict[str, Callable[[Shell, Bound, State, list[Value] | None], list[Value]]] = {
+_DOES: dict[str, Callable[[PowerShell, Bound, State, list[Value] | None], list[Value]]] = {
     "acl": _acl,
     "append": _writer(Act.CHANGE),
     "archive": _archive,

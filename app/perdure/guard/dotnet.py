@@ -9,16 +9,21 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import TYPE_CHECKING
 
 from perdure.domain.effect import Act, Hole
-from perdure.guard import cmd_shell, cmdlet_arguments, cmdlets, values, windows_paths
+from perdure.guard import (
+    cmd_shell,
+    powershell_files,
+    values,
+    windows_paths,
+    windows_programs,
+    windows_shells,
+    windows_words,
+)
+from perdure.guard.powershell_machine import Entries, PowerShell
 from perdure.guard.powershell_tree import Block, Kind, Member, Quoted
 from perdure.guard.state import State
 from perdure.guard.values import Value
-
-if TYPE_CHECKING:
-    from perdure.guard.powershell import Shell
 
 _FILES = re.compile(r"(?:io\.)?(?:file|directory|filesystem)|microsoft\.visualbasic\.fileio\.filesystem")
 _PATH_PROPERTIES = frozenset({"fullname", "path", "pspath", "providerpath", "value", "target", "linktarget"})
@@ -33,7 +38,7 @@ _WRITING = re.compile(
 )
 
 
-def member(shell: Shell, node: Member, state: State) -> list[Value]:
+def member(shell: PowerShell, node: Member, state: State) -> list[Value]:
     """Note what a method does, and return what it or a property gives."""
     names = [shell.value(node.name, state)]
     name = (values.known(names[0]) or "").lower()
@@ -57,9 +62,7 @@ def _is_invoke_command(node: Member) -> bool:
     return isinstance(node.name, Quoted) and node.name.parts[:1] in {("invokescript",), ("newscriptblock",)}
 
 
-def _property(shell: Shell, items: list[Value], name: str) -> list[Value]:
-    from perdure.guard.powershell import Entries
-
+def _property(shell: PowerShell, items: list[Value], name: str) -> list[Value]:
     if name in _PATH_PROPERTIES:
         return items
     found: list[Value] = []
@@ -78,7 +81,7 @@ def _property(shell: Shell, items: list[Value], name: str) -> list[Value]:
     return found or [values.unknown(f".{name}")]
 
 
-def _static(shell: Shell, kind: str, name: str, arguments: list[Value] | None, state: State) -> list[Value]:  # noqa: C901, PLR0912  # one line for each type
+def _static(shell: PowerShell, kind: str, name: str, arguments: list[Value] | None, state: State) -> list[Value]:  # noqa: C901, PLR0912  # one line for each type
     if arguments is None:
         if kind == "io.path" and name in {"directoryseparatorchar", "altdirectoryseparatorchar"}:
             return [values.text("\\")]
@@ -100,12 +103,10 @@ def _static(shell: Shell, kind: str, name: str, arguments: list[Value] | None, s
     if _FILES.fullmatch(kind):
         _file_method(shell, kind, name, arguments, state)
         if name in {"readalltext", "readalllines"} and arguments:
-            path = cmdlet_arguments.file(arguments[0], state, literal=True)
+            path = powershell_files.file(arguments[0], state, literal=True)
             return [shell.machine.contents(values.known(path) if path is not None else None, state)]
         if name in {"getfiles", "getdirectories", "getfilesystementries", "enumeratefiles"} and arguments:
-            from perdure.guard.powershell import Entries
-
-            path = cmdlet_arguments.file(arguments[0], state, literal=True)
+            path = powershell_files.file(arguments[0], state, literal=True)
             return [shell.keep(Entries(path, below=len(arguments) > 2))] if path is not None else []
         return [values.unknown(f"[{kind}]::{name}()")]
     if kind == "io.path":
@@ -163,13 +164,11 @@ def _static(shell: Shell, kind: str, name: str, arguments: list[Value] | None, s
         return [values.between(arguments[1:], arguments[0])]
     if kind in {"diagnostics.process", "process"} and name == "start" and arguments:
         known = values.known(arguments[0])
-        from perdure.guard import windows_programs
-
         if known is None:
             shell.machine.emit(Act.RUN, arguments[0], state, by="[Process]::Start", arguments=tuple(arguments[1:]))
         else:
             raw = arguments[1] if len(arguments) > 1 else values.EMPTY
-            windows_programs.run(shell.machine, known, cmdlets.split_words(raw), state.copy(), raw=raw)
+            windows_programs.run(shell.machine, known, windows_words.split_words(raw), state.copy(), raw=raw)
         return []
     if kind in {"regex", "text.regularexpressions.regex"} and name == "replace" and len(arguments) > 2:
         return [replaced(arguments[0], arguments[1:3], plain=False)]
@@ -183,18 +182,18 @@ def _static(shell: Shell, kind: str, name: str, arguments: list[Value] | None, s
             values.text(f"[{kind}]::{name}"),
             state,
             by=f"[{kind}]::{name}",
-            arguments=tuple(cmdlet_arguments.file(argument, state, literal=True) or argument for argument in arguments),
+            arguments=tuple(powershell_files.file(argument, state, literal=True) or argument for argument in arguments),
         )
     return [values.unknown(f"[{kind}]::{name}()")]
 
 
-def _emit(shell: Shell, act: Act, path: Value, state: State, by: str, *, recursive: bool = False) -> None:
-    placed = cmdlet_arguments.file(path, state, literal=True)
+def _emit(shell: PowerShell, act: Act, path: Value, state: State, by: str, *, recursive: bool = False) -> None:
+    placed = powershell_files.file(path, state, literal=True)
     if placed is not None:
         shell.machine.emit(act, placed, state, by=by, recursive=recursive)
 
 
-def _file_method(shell: Shell, kind: str, name: str, arguments: list[Value], state: State) -> None:
+def _file_method(shell: PowerShell, kind: str, name: str, arguments: list[Value], state: State) -> None:
     by = f"[{kind}]::{name}"
     if not arguments:
         return
@@ -215,16 +214,16 @@ def _file_method(shell: Shell, kind: str, name: str, arguments: list[Value], sta
     elif name.startswith(("set", "encrypt", "decrypt")):
         _emit(shell, Act.PERMIT, arguments[0], state, by)
     elif name == "createsymboliclink" and len(arguments) > 1:
-        cmdlets.link(shell, arguments[0], arguments[1], state, by)
+        powershell_files.link(shell, arguments[0], arguments[1], state, by)
     elif name.startswith("write") or (name.startswith("create") and kind.endswith("file")):
         _emit(shell, Act.OVERWRITE, arguments[0], state, by)
-        path = cmdlet_arguments.file(arguments[0], state, literal=True)
+        path = powershell_files.file(arguments[0], state, literal=True)
         known = values.known(path) if path is not None else None
         if known is not None and len(arguments) > 1:
             shell.machine.write(known, arguments[1], state, appends=False)
 
 
-def _method(shell: Shell, items: list[Value], name: str, arguments: list[Value], state: State) -> list[Value]:
+def _method(shell: PowerShell, items: list[Value], name: str, arguments: list[Value], state: State) -> list[Value]:
     singles = shell.each(items)
     blocks = [thing for item in singles if isinstance(thing := shell.thing(item), Block)]
     if name in {"invoke", "invokereturnasis", "invokewithcontext"}:
@@ -245,8 +244,6 @@ def _method(shell: Shell, items: list[Value], name: str, arguments: list[Value],
                 for part in (argument, values.text(" "))
             ]
         )
-        from perdure.guard import windows_shells
-
         windows_shells.cmd(shell.machine, f".{name}", [], values.joined(values.text("/c "), line), state.copy())
         return []
     if (texted := _text_method(items, name, arguments)) is not None:
@@ -255,7 +252,7 @@ def _method(shell: Shell, items: list[Value], name: str, arguments: list[Value],
     return [values.unknown(f".{name}()")]
 
 
-def _object_method(shell: Shell, items: list[Value], name: str, arguments: list[Value], state: State) -> None:
+def _object_method(shell: PowerShell, items: list[Value], name: str, arguments: list[Value], state: State) -> None:
     """Note a method of a file, or of an object that works on files which are its arguments."""
     by = f".{name}()"
     whole = [value for value in items if value]
@@ -264,7 +261,7 @@ def _object_method(shell: Shell, items: list[Value], name: str, arguments: list[
         targets = [value for value in arguments if values.known(value) not in {"True", "False"}] or whole
         recursive = name != "deletefile" and (name != "delete" or bool(arguments))
         for target in targets:
-            cmdlets.delete(shell, target, state, by=by, recursive=recursive)
+            powershell_files.delete(shell, target, state, by=by, recursive=recursive)
     elif _MOVING.fullmatch(name):
         sources, ends = (whole, arguments[:1]) if name == "moveto" else ([*arguments[:1]], arguments[1:2])
         for value in sources:

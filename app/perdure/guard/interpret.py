@@ -491,6 +491,19 @@ class Interpreter(Machine):
         programs.run(self, name, arguments, state)
         return Outcome(state, state)
 
+    def program(self, name: str, arguments: list[Value], state: State) -> None:
+        programs.run(self, name, arguments, state)
+
+    def cmd_code(self, text: Value, state: State, what: str) -> None:
+        from perdure.guard import cmd_shell  # most texts have nothing for it
+
+        cmd_shell.code(self, text, state, what)
+
+    def powershell_code(self, text: Value, state: State, what: str) -> None:
+        from perdure.guard import powershell  # most texts have nothing for it
+
+        powershell.code(self, text, state, what)
+
     def knows(self, program: str) -> bool:
         return programs.understood(program)
 

@@ -239,6 +239,18 @@ class Machine:
         found = self.session.probe.script(path)
         return values.text(found) if found is not None else values.unknown(path)
 
+    def program(self, name: str, arguments: list[Value], state: State) -> None:
+        """Note what a program does that is alike on every system; the first of the arguments is its name."""
+        raise NotImplementedError
+
+    def cmd_code(self, text: Value, state: State, what: str) -> None:
+        """Interpret code for cmd.exe in a process of its own."""
+        raise NotImplementedError
+
+    def powershell_code(self, text: Value, state: State, what: str) -> None:
+        """Interpret code for PowerShell in a process of its own."""
+        raise NotImplementedError
+
     def knows(self, program: str) -> bool:
         """Return whether it is known what a program does."""
         raise NotImplementedError

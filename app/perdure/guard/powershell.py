@@ -10,7 +10,6 @@ statement is an expression and an expression holds statements.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from perdure.domain.effect import Act, Certainty, Pattern
 from perdure.guard import (
@@ -18,12 +17,15 @@ from perdure.guard import (
     cmdlet_arguments,
     cmdlets,
     dotnet,
+    powershell_files,
     powershell_reader,
     values,
     windows_paths,
     windows_programs,
+    windows_words,
 )
 from perdure.guard.machine import Machine
+from perdure.guard.powershell_machine import PowerShell
 from perdure.guard.powershell_tree import (
     Assign,
     Binary,
@@ -51,24 +53,7 @@ from perdure.guard.values import Value
 
 _ROUNDS = 2
 _MOST_CALLS = 3
-_MARK = re.compile(r"\0(\d+)\0")
 _CONSTANTS = {"true": "True", "false": "False", "null": "", "?": "True"}
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """What a directory holds, as `Get-ChildItem` gives it."""
-
-    folder: Value
-    """The directory, as this guard writes paths; or a pattern of names."""
-    below: bool
-    names: tuple[Value, ...] = ()
-    spared: tuple[Value, ...] = ()
-    sure: bool = True
-    """Whether nothing was left out that only running tells."""
-
-
-Thing = Entries | Block | Table
 
 
 def run(machine: Machine, text: str, state: State) -> State:
@@ -96,32 +81,14 @@ def code(machine: Machine, text: Value, state: State, what: str) -> None:
             state.output = values.joined(state.output, end.output)
 
 
-class Shell:
+class Shell(PowerShell):
     """One PowerShell process."""
 
     def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self._things: list[Thing] = []
+        """Begin with nothing known; the machine keeps the effects."""
+        super().__init__(machine)
         self._functions: dict[str, list[Block]] = {}
         self._calls: list[str] = []
-
-    # Things that are no text.
-
-    def keep(self, thing: Thing) -> Value:
-        """Return a mark that stands for a thing."""
-        if thing not in self._things:
-            self._things.append(thing)
-        return values.text(f"\0{self._things.index(thing)}\0")
-
-    def thing(self, value: Value) -> Thing | None:
-        """Return what a mark stands for."""
-        known = values.known(value)
-        found = _MARK.fullmatch(known) if known is not None else None
-        return self._things[int(found[1])] if found is not None else None
-
-    def each(self, items: list[Value]) -> list[Value]:
-        """Return every single thing or text of some values."""
-        return [(pieces,) for value in items for pieces in value]
 
     # Statements.
 
@@ -264,7 +231,7 @@ class Shell:
         result = self.evaluate(node.head, state) if node.call == "=" else self._called(node, state, given)
         for operator, target in node.redirects:
             for item in self.evaluate(target, state):
-                path = cmdlet_arguments.file(item, state, literal=True)
+                path = powershell_files.file(item, state, literal=True)
                 if path is None or re.search(r"(?i)(?:^|/)nul$", values.known(path) or ""):
                     continue
                 act = Act.CHANGE if operator.endswith(">>") else Act.OVERWRITE
@@ -295,7 +262,7 @@ class Shell:
             names = values.texts(head)
             if names is None or thing is not None:
                 words = [self.value(part, state) for part in node.arguments if not isinstance(part, Option)]
-                paths = tuple(cmdlet_arguments.file(word, state, literal=False) or word for word in words)
+                paths = tuple(powershell_files.file(word, state, literal=False) or word for word in words)
                 self.machine.emit(
                     Act.RUN,
                     head if thing is None else values.unknown("a thing"),
@@ -347,7 +314,7 @@ class Shell:
                 words.append(self.keep(part))
             else:
                 words += self.items(part, state)
-        path = values.known(windows_programs.place(state, values.text(name), globs=False))
+        path = values.known(windows_words.place(state, values.text(name), globs=False))
         if path is not None and path in state.files and path.lower().endswith(".ps1"):
             code(self.machine, state.files[path], state, path)
             return []

@@ -26,6 +26,7 @@ from perdure.guard import (
     verbs,
     windows_programs,
     windows_shells,
+    windows_words,
     wrappers,
 )
 from perdure.guard.machine import Machine
@@ -241,7 +242,7 @@ def _windows(machine: Machine, name: str, words: list[Value], state: State) -> N
     """A shell of Windows, whose program another shell may start too: ``cmd.exe //c`` in Git's bash."""
     short = name.rpartition("/")[2].removesuffix(".exe").lower()
     opener = windows_shells.OPENERS[short]
-    opener(machine, short, words, windows_programs.joined(words), state)
+    opener(machine, short, words, windows_words.joined(words), state)
 
 
 def _windows_verb(machine: Machine, name: str, words: list[Value], state: State) -> None:

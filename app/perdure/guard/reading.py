@@ -76,12 +76,12 @@ def _interpreted(reader: str, script: Script, text: str, shell: str, session: Se
 
 def _read_other(text: str, shell: str, session: Session, deadline: float) -> Reading:
     """Return what a text for a shell of Windows does."""
-    from perdure.guard import cmd_shell, powershell, windows_programs
+    from perdure.guard import cmd_shell, powershell, windows_words
 
     reader = "cmd" if shell == "cmd" else "powershell"
     machine = Interpreter(session, _parse, posix=False, deadline=deadline)
     state = State(session, known_text(session.directory))
-    state.directories = windows_programs.place(state, known_text(session.directory), globs=False)
+    state.directories = windows_words.place(state, known_text(session.directory), globs=False)
     with machine.at(_all_of(text)), machine.nested():
         machine.depth = 0
         machine.span = _all_of(text)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 from perdure.domain.effect import Act, Certainty, Hole, Spelling, Text
-from perdure.guard import values, windows_paths
+from perdure.guard import values, windows_paths, windows_shells, windows_words
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
@@ -19,19 +19,6 @@ Verb = Callable[[Machine, str, list[str], list[Value], State], None]
 """Gets the options, in lower case, and the operands."""
 
 _PATH = re.compile(r"(--?[\w-]+=)?((?:[A-Za-z]:|[\\/]{2}[?.][\\/])[^\"';()\n]*|[^\"';()\n\s]*\\[^\"';()\n]*)")
-
-
-def place(state: State, path: Value, *, globs: bool) -> Value:
-    """Return a path as it is seen from where the shell is."""
-    for pieces in path:
-        first = pieces[0] if pieces else None
-        if isinstance(first, Text) and first.text[1:2] == ":" and f"drive:{first.text[0].lower()}" in state.variables:
-            mapped = state.variables[f"drive:{first.text[0].lower()}"] or values.EMPTY
-            path = values.joined(mapped, values.text("/"), (values.merged((Text(first.text[2:]), *pieces[1:])),))
-            break
-    return windows_paths.place(
-        path, state.directories, state.session.environment, drives=state.session.probe.drives, globs=globs
-    )
 
 
 def run(
@@ -55,22 +42,16 @@ def run(
     """
     machine.step()
     short = re.sub(r"(?i)\.(?:exe|com|cmd|bat)$", "", name.replace("\\", "/").rpartition("/")[2]).lower()
-    from perdure.guard import windows_shells
-
     opener = windows_shells.OPENERS.get(short)
     if opener is not None:
         machine.emit(Act.RUN, values.text(short), state, by=short, arguments=tuple(words))
-        opener(machine, short, words, raw if raw is not None else joined(words), state)
+        opener(machine, short, words, raw if raw is not None else windows_words.joined(words), state)
         return
     act = INTERNAL.get(short) if internal else VERBS.get(short)
     if act is None:
-        from perdure.guard import programs
-
         elsewhere = "/" in name.replace("\\", "/")
-        called = values.known(place(state, values.text(name), globs=False)) if elsewhere else short
-        programs.run(
-            machine, called or short, [values.text(called or short), *(_posix(w, state) for w in words)], state
-        )
+        called = values.known(windows_words.place(state, values.text(name), globs=False)) if elsewhere else short
+        machine.program(called or short, [values.text(called or short), *(_posix(w, state) for w in words)], state)
         return
     machine.emit(Act.RUN, values.text(_CALLED.get(short, short)), state, by=short, arguments=tuple(words))
     options, operands = _options(words)
@@ -90,18 +71,6 @@ def verb(machine: Machine, name: str, words: list[Value], state: State) -> None:
         ]
     )
     VERBS[name](machine, name, options, operands, state)
-
-
-def joined(words: list[Value]) -> Value:
-    """Return words as one command line of Windows."""
-    parts: list[Value] = []
-    for word in words:
-        quoted = re.search(r'[\s"&|<>^()]', values.known(word) or "") is not None and '"' not in (
-            values.known(word) or ""
-        )
-        quote = values.text('"' if quoted else "")
-        parts += [values.text(" "), quote, word, quote]
-    return values.joined(*parts[1:]) if parts else values.EMPTY
 
 
 def _options(words: list[Value]) -> tuple[list[str], list[Value]]:
@@ -133,20 +102,22 @@ def _posix(word: Value, state: State) -> Value:
             continue
         head = match[1] or ""
         rest = (values.merged((Text(str(getattr(first, "text", ""))[len(head) :]), *pieces[1:])),)
-        found.append(values.joined(values.text(head), place(state, rest, globs=False)))
+        found.append(values.joined(values.text(head), windows_words.place(state, rest, globs=False)))
     return values.union(*found) if found else word
 
 
 def _rd(machine: Machine, name: str, options: list[str], operands: list[Value], state: State) -> None:
     for operand in operands:
         # A link to a directory is taken away itself.
-        machine.emit(Act.DELETE, place(state, operand, globs=False), state, by=name, recursive="/s" in options)
+        machine.emit(
+            Act.DELETE, windows_words.place(state, operand, globs=False), state, by=name, recursive="/s" in options
+        )
 
 
 def _del(machine: Machine, name: str, options: list[str], operands: list[Value], state: State) -> None:
     below = "/s" in options
     for operand in operands:
-        target = place(state, operand, globs=True)
+        target = windows_words.place(state, operand, globs=True)
         machine.emit(Act.DELETE, target, state, by=name)
         if not below:
             machine.emit(
@@ -181,11 +152,11 @@ def _into(target: Value, source: Value) -> Value:
 def _move(machine: Machine, name: str, _options: list[str], operands: list[Value], state: State) -> None:
     if not operands:
         return
-    source = place(state, operands[0], globs=True)
+    source = windows_words.place(state, operands[0], globs=True)
     machine.emit(Act.MOVE, source, state, by=name)
     if name in {"ren", "rename"}:
         return
-    target = place(state, operands[1] if len(operands) > 1 else values.text("."), globs=False)
+    target = windows_words.place(state, operands[1] if len(operands) > 1 else values.text("."), globs=False)
     machine.emit(Act.OVERWRITE, target, state, by=name)
     machine.emit(Act.OVERWRITE, _into(target, source), state, by=name)
 
@@ -194,9 +165,9 @@ def _copy(machine: Machine, name: str, _options: list[str], operands: list[Value
     parts = [part for part in operands if values.known(part) != "+"]
     if not parts:
         return
-    source = place(state, parts[0], globs=True)
+    source = windows_words.place(state, parts[0], globs=True)
     machine.emit(Act.READ, source, state, by=name)
-    target = place(state, parts[-1] if len(parts) > 1 else values.text("."), globs=False)
+    target = windows_words.place(state, parts[-1] if len(parts) > 1 else values.text("."), globs=False)
     machine.emit(Act.OVERWRITE, target, state, by=name, through_link=True)
     machine.emit(Act.OVERWRITE, _into(target, source), state, by=name, through_link=True)
 
@@ -204,8 +175,8 @@ def _copy(machine: Machine, name: str, _options: list[str], operands: list[Value
 def _robocopy(machine: Machine, name: str, options: list[str], operands: list[Value], state: State) -> None:
     if len(operands) < 2:
         return
-    source, target = (place(state, operand, globs=False) for operand in operands[:2])
-    names = tuple(place_name(operand) for operand in operands[2:])
+    source, target = (windows_words.place(state, operand, globs=False) for operand in operands[:2])
+    names = tuple(windows_words.place_name(operand) for operand in operands[2:])
     if {"/mir", "/purge"} & set(options) and "/l" not in options:
         machine.emit(Act.DELETE, target, state, by=f"{name} /mir", recursive=True, only_below=True, names=names)
     if {"/move", "/mov"} & set(options) and "/l" not in options:
@@ -216,20 +187,10 @@ def _robocopy(machine: Machine, name: str, options: list[str], operands: list[Va
         machine.emit(Act.OVERWRITE, _into(target, ((Hole("a name"),),)), state, by=name)
 
 
-def place_name(word: Value) -> Value:
-    """Return a word as the pattern of a name."""
-    return tuple(
-        tuple(
-            part for piece in pieces for part in (values.globbed(piece.text) if isinstance(piece, Text) else (piece,))
-        )
-        for pieces in word
-    )
-
-
 def _mklink(machine: Machine, name: str, _options: list[str], operands: list[Value], state: State) -> None:
     if len(operands) < 2:
         return
-    link, target = (place(state, operand, globs=False) for operand in operands[:2])
+    link, target = (windows_words.place(state, operand, globs=False) for operand in operands[:2])
     machine.emit(Act.OVERWRITE, link, state, by=name)
     machine.emit(Act.RUN, values.text("ln"), state, by="ln", arguments=(values.text("-sn"), target, link))
 
@@ -251,30 +212,37 @@ def _permissions(machine: Machine, name: str, options: list[str], operands: list
     recursive = bool({"/r", "/s", "/t"} & set(options))
     for operand in targets:
         machine.emit(
-            Act.PERMIT, place(state, operand, globs=True), state, by=name, recursive=recursive, through_link=True
+            Act.PERMIT,
+            windows_words.place(state, operand, globs=True),
+            state,
+            by=name,
+            recursive=recursive,
+            through_link=True,
         )
 
 
 def _overwriting(machine: Machine, name: str, options: list[str], operands: list[Value], state: State) -> None:
     """Note a program that writes a file that an option names, as ``sort /o``."""
     if "/o" in options and operands:
-        machine.emit(Act.OVERWRITE, place(state, operands[-1], globs=False), state, by=f"{name} /o")
+        machine.emit(Act.OVERWRITE, windows_words.place(state, operands[-1], globs=False), state, by=f"{name} /o")
 
 
 def _making(machine: Machine, name: str, _options: list[str], operands: list[Value], state: State) -> None:
     for operand in operands:
-        machine.emit(Act.RUN, values.text("mkdir"), state, by=name, arguments=(place(state, operand, globs=False),))
+        machine.emit(
+            Act.RUN, values.text("mkdir"), state, by=name, arguments=(windows_words.place(state, operand, globs=False),)
+        )
 
 
 def _reading(machine: Machine, name: str, options: list[str], operands: list[Value], state: State) -> None:
     for operand in operands:
-        target = place(state, operand, globs=True)
+        target = windows_words.place(state, operand, globs=True)
         machine.emit(Act.READ, target, state, by=name)
         if name == "type":
             state.output = values.joined(state.output, machine.contents(values.known(target), state))
     if name == "dir":
         for operand in operands or [values.text(".")]:
-            folder = windows_paths.spelled(place(state, operand, globs=False))
+            folder = windows_paths.spelled(windows_words.place(state, operand, globs=False))
             name_in = ((Hole("a name in it"),),)
             listed = values.joined(folder, values.text("\\"), name_in) if "/s" in options else name_in
             state.output = values.joined(state.output, listed) if "/b" in options else values.unknown("dir")
@@ -282,14 +250,14 @@ def _reading(machine: Machine, name: str, options: list[str], operands: list[Val
 
 def _cipher(machine: Machine, name: str, options: list[str], operands: list[Value], state: State) -> None:
     for operand in operands:
-        machine.emit(Act.CHANGE, place(state, operand, globs=False), state, by=name, recursive=True)
+        machine.emit(Act.CHANGE, windows_words.place(state, operand, globs=False), state, by=name, recursive=True)
 
 
 def _forfiles(machine: Machine, name: str, options: list[str], operands: list[Value], state: State) -> None:
     """`forfiles`: a command for each file below a directory; ``@path`` stands for it."""
     given = dict(_pairs(options, operands))
-    folder = place(state, given.get("/p", values.text(".")), globs=False)
-    names = (place_name(given["/m"]),) if "/m" in given else ()
+    folder = windows_words.place(state, given.get("/p", values.text(".")), globs=False)
+    names = (windows_words.place_name(given["/m"]),) if "/m" in given else ()
     command = values.known(given.get("/c", values.EMPTY)) or ""
     child = state.copy()
     child.directories = values.union(folder, values.joined(folder, ((Text("/"), Hole("a directory below")),)))
@@ -306,9 +274,7 @@ def _forfiles(machine: Machine, name: str, options: list[str], operands: list[Va
             certainty=Certainty.CONDITIONAL if "/d" in given else Certainty.DEFINITE,
         )
         return
-    from perdure.guard import cmd_shell
-
-    cmd_shell.code(machine, values.text(command), child, name)
+    machine.cmd_code(values.text(command), child, name)
 
 
 def _pairs(options: list[str], operands: list[Value]) -> list[tuple[str, Value]]:

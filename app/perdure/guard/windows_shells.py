@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 
 from perdure.domain.effect import Act, Spelling, Text
-from perdure.guard import values, windows_programs
+from perdure.guard import values, windows_words
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
@@ -19,8 +19,6 @@ from perdure.guard.values import Value
 
 def cmd(machine: Machine, name: str, _words: list[Value], raw: Value, state: State) -> None:
     """``cmd /c``: what stands behind it, or what comes in."""
-    from perdure.guard import cmd_shell
-
     child = state.copy()
     codes: list[Value] = []
     for pieces in raw:
@@ -35,9 +33,9 @@ def cmd(machine: Machine, name: str, _words: list[Value], raw: Value, state: Sta
         rest = values.merged((Text(getattr(first, "text", "")[found.end() :]), *pieces[1:]))
         codes.append((_unquoted(rest),))
     if codes:
-        cmd_shell.code(machine, values.union(*codes), child, f"{name} /c")
+        machine.cmd_code(values.union(*codes), child, f"{name} /c")
     elif state.stdin is not None:
-        cmd_shell.code(machine, state.stdin, child, f"{name} reading its input")
+        machine.cmd_code(state.stdin, child, f"{name} reading its input")
     state.output = values.joined(state.output, child.output if child.output != state.output else values.EMPTY)
 
 
@@ -64,8 +62,6 @@ _VALUED = re.compile(
 
 def powershell(machine: Machine, name: str, words: list[Value], _raw: Value, state: State) -> None:
     """`powershell`: code behind ``-Command``, encoded code, a script, or what comes in."""
-    from perdure.guard import powershell as shell
-
     child = state.copy()
     child.output = values.EMPTY
     rest = list(words)
@@ -77,8 +73,7 @@ def powershell(machine: Machine, name: str, words: list[Value], _raw: Value, sta
         option = "-" + known[1:].lower()
         if ("-encodedcommand".startswith(option) and len(option) > 1) or option == "-ec":
             text = _decoded(values.known(rest[1]) if len(rest) > 1 else None)
-            shell.code(
-                machine,
+            machine.powershell_code(
                 values.text(text) if text is not None else values.unknown("-EncodedCommand"),
                 child,
                 f"{name} {option}",
@@ -93,21 +88,20 @@ def powershell(machine: Machine, name: str, words: list[Value], _raw: Value, sta
             rest, core = rest[1:], True
             break
         if option in {"-wd", "-workingdirectory"} and len(rest) > 1:
-            child.directories = windows_programs.place(state, rest[1], globs=False)
+            child.directories = windows_words.place(state, rest[1], globs=False)
         rest = rest[2 if _VALUED.match(option) or option in {"-wd", "-workingdirectory"} else 1 :]
     if not rest or values.known(rest[0]) == "-":
         if state.stdin is not None:
-            shell.code(machine, state.stdin, child, f"{name} reading its input")
+            machine.powershell_code(state.stdin, child, f"{name} reading its input")
     elif core:
-        path = values.known(windows_programs.place(state, rest[0], globs=False))
+        path = values.known(windows_words.place(state, rest[0], globs=False))
         text_of = machine.contents(path, state)
         if values.texts(text_of) is not None:
-            shell.code(machine, text_of, child, values.shown(rest[0]))
+            machine.powershell_code(text_of, child, values.shown(rest[0]))
         else:
             machine.emit(Act.RUN, rest[0], state, by=values.shown(rest[0]), arguments=tuple(rest[1:]))
     else:
-        shell.code(
-            machine,
+        machine.powershell_code(
             values.joined(*[item for word in rest for item in (values.text(" "), word)][1:]),
             child,
             f"{name} -Command",
@@ -133,7 +127,7 @@ def wsl(machine: Machine, name: str, words: list[Value], _raw: Value, state: Sta
         rest = rest[1:]
         if known in {"--cd", "-d", "--distribution", "-u", "--user", "--shell-type"}:
             if known == "--cd" and rest:
-                child.directories = windows_programs.place(state, rest[0], globs=False)
+                child.directories = windows_words.place(state, rest[0], globs=False)
             rest = rest[1:]
         elif known in {"-e", "--exec", "--"}:
             break
