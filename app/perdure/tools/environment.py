@@ -68,3 +68,16 @@ def scrub(environ: Mapping[str, str], own_folders: Collection[str], run: str) ->
             kept[name] = value
     kept[RUN_VARIABLE] = run
     return kept
+
+
+_SHELL_OPTIONS: dict[str, tuple[str, ...]] = {
+    "bash": ("--noprofile", "--norc", "-c"),
+    "cmd": ("/d", "/s", "/c"),
+    "powershell": ("-NoProfile", "-NonInteractive", "-Command"),
+    "pwsh": ("-NoProfile", "-NonInteractive", "-Command"),
+}
+
+
+def shell_words(shell: str, text: str) -> list[str]:
+    """Return the command that has a shell run a text, and nothing of a person's own start files before it."""
+    return [shell, *_SHELL_OPTIONS.get(shell, ("-c",)), text]

@@ -48,7 +48,7 @@ from perdure.tools.approved import Seen, claim
 from perdure.tools.backends import LOCAL, Backends
 from perdure.tools.capture import Capture
 from perdure.tools.confinement import Confinement, Watch, layers_of, not_jailed
-from perdure.tools.environment import scrub
+from perdure.tools.environment import scrub, shell_words
 from perdure.tools.operands import resolved
 from perdure.tools.run_record import RunRecord
 from perdure.tools.sentinels import Damage, Sentinels
@@ -400,16 +400,7 @@ def _words(request: Request) -> list[str]:
     """Return program and arguments, wherever they run."""
     if request.script is None:
         return list(request.command)
-    return [request.shell, *_OPTIONS.get(request.shell, ("-c",)), request.script]
-
-
-# Nothing that a person's own start files say comes between the text that was read and what is run.
-_OPTIONS: dict[str, tuple[str, ...]] = {
-    "bash": ("--noprofile", "--norc", "-c"),
-    "cmd": ("/d", "/s", "/c"),
-    "powershell": ("-NoProfile", "-NonInteractive", "-Command"),
-    "pwsh": ("-NoProfile", "-NonInteractive", "-Command"),
-}
+    return shell_words(request.shell, request.script)
 
 
 def _not_started(program: str, cwd: str, error: OSError) -> PerdureError:

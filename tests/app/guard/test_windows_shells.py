@@ -14,6 +14,7 @@ from perdure.guard.corpus import read_corpus
 from perdure.guard.reading import FAULT, read
 from perdure.guard.service import Place
 from perdure.guard.session import Session
+from perdure.tools.environment import shell_words
 from tests.app.guard.test_corpus import WINDOWS
 
 CASES = read_corpus(WINDOWS.read_bytes(), WINDOWS.name)
@@ -105,3 +106,17 @@ def test_a_hostile_text_is_answered_in_time(shell: str, part: str) -> None:
 @pytest.mark.parametrize("shell", ["cmd", "powershell"])
 def test_a_text_that_is_longer_than_is_read_is_not_analysable(shell: str) -> None:
     assert read("x" * 200_000, shell, SESSION).not_analysable
+
+
+@pytest.mark.proves("exec-environment")
+@pytest.mark.parametrize(
+    ("shell", "words"),
+    [
+        ("sh", ["sh", "-c", "text"]),
+        ("bash", ["bash", "--noprofile", "--norc", "-c", "text"]),
+        ("cmd", ["cmd", "/d", "/s", "/c", "text"]),
+        ("pwsh", ["pwsh", "-NoProfile", "-NonInteractive", "-Command", "text"]),
+    ],
+)
+def test_a_shell_runs_the_text_and_no_start_file(shell: str, words: list[str]) -> None:
+    assert shell_words(shell, "text") == words
