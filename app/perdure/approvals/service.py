@@ -222,10 +222,8 @@ class Approvals:
                     seen = now
                     entry = await run(self.store.get, identity)
                     if entry.life.status is not Status.PENDING:
-                        # An approval is claimed by who waits for it; anything else is just left.
-                        waiting.entry = (
-                            entry if _approved(entry) else await run(self._leave, identity, waiter, None, None)
-                        )
+                        # Nothing is written: leaving changes nothing of what is settled.
+                        waiting.entry = entry
                         return
                 with anyio.move_on_after(POLL_SECONDS):
                     await waiting.changed.wait()
@@ -295,10 +293,6 @@ def granted(proposal: Proposal, scope: Scope, by: Answerer, now: dt.datetime) ->
         )
         for offer in proposal.offers
     )
-
-
-def _approved(entry: Entry) -> bool:
-    return entry.life.status is Status.APPROVED
 
 
 def _asked(entry: Entry, waiter: str, waiting: _Waiting) -> Asked:
