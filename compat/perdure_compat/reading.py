@@ -105,6 +105,8 @@ class Reading:
 
 def _chain(node: ast.AST) -> tuple[str, tuple[str, ...], list[ast.expr]] | None:
     """Return root, attributes and their nodes, the root's first, of a name or a chain that begins with one."""
+    if isinstance(node, ast.Name):  # most are
+        return node.id, (), [node]
     nodes: list[ast.expr] = []
     while isinstance(node, ast.Attribute):
         nodes.append(node)
