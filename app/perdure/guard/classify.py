@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from importlib import resources
 
 from perdure.domain.effect import Act, Effect, Hole, Spelling, Text, Word
 from perdure.domain.verdict import Reason, Risk, Ruling
@@ -313,7 +311,9 @@ def _table(homes: tuple[str, ...]) -> _Table:
 
 @functools.lru_cache(maxsize=1)
 def _raw() -> Mapping[str, object]:
-    return tomllib.loads(resources.files("perdure.guard").joinpath("risks.toml").read_text(encoding="utf-8"))
+    from perdure.guard.tables import table
+
+    return table("risks.toml")
 
 
 def _place_pattern(path: str, homes: tuple[str, ...]) -> re.Pattern[str]:

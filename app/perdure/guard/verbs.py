@@ -309,10 +309,9 @@ def landing(source: Value, directory: Value) -> Value:
 @cache
 def table() -> Mapping[str, Verb]:
     """Return all programs of the table by name."""
-    import tomllib
-    from importlib import resources
+    from perdure.guard.tables import table as read_table
 
-    raw = tomllib.loads(resources.files("perdure.guard").joinpath("verbs.toml").read_text(encoding="utf-8"))
+    raw = read_table("verbs.toml")
     verbs: dict[str, Verb] = {}
     for names, entry in raw.items():
         verb = _verb(entry)
