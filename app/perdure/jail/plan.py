@@ -15,8 +15,9 @@ parent of a root is mounted onto itself.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from perdure.guard.probe import Probe
 from perdure.guard.roots import HOME, Root
@@ -51,18 +52,20 @@ def make_plan(roots: Sequence[Root], home: str, probe: Probe, mounts: Sequence[M
         mounts: all mounts of this machine.
     """
     links, held, secret = set[str](), set[str](), set[str]()
+    real = cache(probe.real)  # most roots lie in the same few directories
     for root in roots:
-        path = _spelled(root.path, probe)
+        path = _spelled(root.path, real)
         if probe.link(path) is not None:
             links.add(path)
-            path = probe.real(path)
+            path = real(path)
         if probe.identity(path) is not None:
             (secret if root.secret else held).add(path)
-    own = probe.real(home)
+    own = real(home)
     writable = list[str]()
     if own != "/" and any(is_within(path, own) for path in (*held, *secret)):
         held.add(own)
         writable = [path for path in _strangers(own, probe) if not _meets(path, (*held - {own}, *secret))]
+    held = set(_outermost(held))
     for names in (held, secret):
         names |= {other for path in names for other in other_names(path, mounts)}
     places = {mount.place for mount in mounts}
@@ -78,10 +81,10 @@ def make_plan(roots: Sequence[Root], home: str, probe: Probe, mounts: Sequence[M
     )
 
 
-def _spelled(path: str, probe: Probe) -> str:
+def _spelled(path: str, real: Callable[[str], str]) -> str:
     """Return a path whose directories are no links; its last component may be one, and is meant itself."""
     folder, name = posixpath.split(posixpath.normpath(path))
-    return posixpath.join(probe.real(folder), name) if name else folder
+    return posixpath.join(real(folder), name) if name else folder
 
 
 def _strangers(home: str, probe: Probe) -> Iterator[str]:

@@ -123,6 +123,8 @@ class Watch:
         """Return the command's process once it is seen to run; None where it ended before, or cannot be seen."""
         deadline = time.monotonic() + _SECONDS_TO_SEE
         own = _command_line(process.pid)
+        if not own:
+            return None  # it has ended already, and what it had started may still be about to
         while process.returncode is None and time.monotonic() < deadline:
             child = self.status().child
             if child is not None:
