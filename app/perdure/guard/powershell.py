@@ -329,6 +329,7 @@ class Shell(PowerShell):
                 self.block(block, child, None, [])
             return [child.output]
         windows_programs.run(self.machine, name, words, child)
+        state.variables |= {key: held for key, held in child.variables.items() if key.startswith("drive:")}
         return [child.output] if child.output != values.EMPTY else []
 
     def block(self, block: Block, state: State, given: list[Value] | None, arguments: list[Value]) -> list[Value]:

@@ -282,6 +282,14 @@ def _pairs(options: list[str], operands: list[Value]) -> list[tuple[str, Value]]
     return list(zip(taking, operands, strict=False))
 
 
+def _drive(_machine: Machine, name: str, options: list[str], operands: list[Value], state: State) -> None:
+    """`subst` and ``net use``: a drive that is another place."""
+    words = operands[1:] if name == "net" else operands
+    letter = values.known(words[0]) if len(words) > 1 else None
+    if letter is not None and re.fullmatch(r"[A-Za-z]:", letter) and "/d" not in options:
+        state.variables[f"drive:{letter[0].lower()}"] = windows_words.place(state, words[1], globs=False)
+
+
 def _shows(_machine: Machine, _name: str, _options: list[str], _operands: list[Value], _state: State) -> None:
     return
 
@@ -290,13 +298,13 @@ VERBS: dict[str, Verb] = {
     **dict.fromkeys(("robocopy",), _robocopy),
     **dict.fromkeys(("xcopy",), _copy),
     **dict.fromkeys(("icacls", "cacls", "takeown", "attrib"), _permissions),
-    **dict.fromkeys(
-        ("format", "diskpart", "vssadmin", "wbadmin", "bcdedit", "taskkill", "reg", "net", "schtasks"), _shows
-    ),
+    **dict.fromkeys(("format", "diskpart", "vssadmin", "wbadmin", "bcdedit", "taskkill", "reg", "schtasks"), _shows),
     **dict.fromkeys(
         ("where", "findstr", "tasklist", "systeminfo", "ipconfig", "fc", "comp", "find", "more", "clip"), _shows
     ),
     **dict.fromkeys(("ping", "timeout", "choice", "chcp", "setx", "wmic", "shutdown", "msiexec", "rundll32"), _shows),
+    "net": _drive,
+    "subst": _drive,
     "tree": _shows,
     "cipher": _cipher,
     "forfiles": _forfiles,

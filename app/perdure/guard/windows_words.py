@@ -18,8 +18,8 @@ def place(state: State, path: Value, *, globs: bool) -> Value:
     for pieces in path:
         first = pieces[0] if pieces else None
         if isinstance(first, Text) and first.text[1:2] == ":" and f"drive:{first.text[0].lower()}" in state.variables:
-            mapped = state.variables[f"drive:{first.text[0].lower()}"] or values.EMPTY
-            path = values.joined(mapped, values.text("/"), (values.merged((Text(first.text[2:]), *pieces[1:])),))
+            mapped = windows_paths.spelled(state.variables[f"drive:{first.text[0].lower()}"] or values.EMPTY)
+            path = values.joined(mapped, values.text("\\"), (values.merged((Text(first.text[2:]), *pieces[1:])),))
             break
     return windows_paths.place(
         path, state.directories, state.session.environment, drives=state.session.probe.drives, globs=globs
