@@ -12,11 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from perdure.domain.operation import Operation
 
+# No rule may take longer than in proportion to the text, however it is written: a command can be a megabyte. So a run
+# of characters is read from its beginning alone, is not given back, or is bounded.
 _NAMED = (
-    r"[A-Za-z0-9_.-]*(?:passw(?:or)?d|passphrase|pwd|secret|token|credential|bearer|cookie"
-    r"|(?:api|access|private|auth)[_-]?key)s?[A-Za-z0-9_.-]*"
+    r"(?=[A-Za-z0-9_.-]*(?:passw(?:or)?d|passphrase|pwd|secret|token|credential|bearer|cookie"
+    r"|(?:api|access|private|auth)[_-]?key))[A-Za-z0-9_.-]++"
 )
 _VALUE = r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|(?:\\.|[^\s'"\\;&|<>()])+)"""
+_MYSQL = r"\b(?:mysql|mysqldump|mariadb|mysqladmin)\b"
 _PLACEHOLDER = re.compile(r"\[secret-\d+(?::[A-Za-z0-9_.-]+)?\]")
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     # Whole blocks first, then what has a name, then what is known by its shape.
@@ -35,28 +38,30 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
-            r"(?P<name>x-[a-z-]*(?:key|token|secret|auth)[a-z-]*|cookie)\s*:\s*(?P<secret>[^'\"\\\n]+)", re.IGNORECASE
+            r"(?P<name>x-[a-z-]{0,60}(?:key|token|secret|auth)[a-z-]{0,60}|cookie)\s*:\s*(?P<secret>[^'\"\\\n]+)",
+            re.IGNORECASE,
         ),
         "",
     ),
-    (re.compile(rf"(?<![A-Za-z0-9])-{{1,2}}(?P<name>{_NAMED})(?:=|\s+)(?P<secret>{_VALUE})", re.IGNORECASE), ""),
+    (re.compile(rf"(?<![A-Za-z0-9_.-])-{{1,2}}(?P<name>{_NAMED})(?:=|\s+)(?P<secret>{_VALUE})", re.IGNORECASE), ""),
     (re.compile(rf"(?<![A-Za-z0-9_.-])(?P<name>{_NAMED})\s?=(?P<secret>{_VALUE})", re.IGNORECASE), ""),
     (re.compile(rf"[\"'](?P<name>{_NAMED})[\"']\s*:\s*(?P<secret>{_VALUE})", re.IGNORECASE), ""),
-    (re.compile(r"[a-z][a-z0-9+.-]*://(?P<secret>[^\s/@'\"]+)@", re.IGNORECASE), "login"),
+    (re.compile(r"(?<=[a-z0-9+.-])://(?P<secret>[^\s/@'\"]+)@", re.IGNORECASE), "login"),
     (
         re.compile(
-            r"\bcurl\b[^|;&\n]*?\s(?:-u|--user|-U|--proxy-user)[ =]?(?P<secret>[^\s'\"]+:[^\s'\"]+|\"[^\"]*\"|'[^']*')"
+            r"\bcurl\b(?:(?!\bcurl\b)[^|;&\n])*?\s(?:-u|--user|-U|--proxy-user)[ =]?"
+            r"(?P<secret>[^\s'\"]+:[^\s'\"]+|\"[^\"]*\"|'[^']*')"
         ),
         "login",
     ),
-    (re.compile(r"\b(?:mysql|mysqldump|mariadb|mysqladmin)\b[^|;&\n]*?\s-p(?P<secret>[^\s'\"]+)"), "password"),
+    (re.compile(rf"{_MYSQL}(?:(?!{_MYSQL})[^|;&\n])*?\s-p(?P<secret>[^\s'\"]+)"), "password"),
     (re.compile(r"\bsshpass\s+-p\s*(?P<secret>\S+)"), "password"),
     (
         re.compile(
             r"(?<![A-Za-z0-9_])(?P<secret>gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
             r"|xox[abprs]-[A-Za-z0-9-]{10,}|sk-[A-Za-z0-9_-]{20,}|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}"
             r"|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|hf_[A-Za-z0-9]{30,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
-            r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)"
+            r"|eyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)"
         ),
         "token",
     ),
