@@ -9,6 +9,7 @@ Nothing is read before the first section is asked for, and the YAML library is l
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -83,7 +84,11 @@ class AppFile:
         from ruamel.yaml.error import YAMLError
 
         try:
-            data = self.path.read_bytes()[: MAX_BYTES + 1]
+            # A pipe would be waited for without end, and a device has none.
+            if not stat.S_ISREG(os.stat(self.path).st_mode):
+                raise AppFileUnfit(f"{self.path} cannot be read: it is not a file")
+            with open(self.path, "rb") as file:
+                data = file.read(MAX_BYTES + 1)
             if len(data) > MAX_BYTES:
                 raise AppFileUnfit(f"{self.path} is larger than {MAX_BYTES} bytes")
             document: object = YAML(typ="safe", pure=True).load(data.decode("utf-8-sig"))

@@ -1,5 +1,6 @@
 """A profile's app.yaml: taken whole, or a fault that names its place."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,20 @@ def test_what_cannot_be_read_is_a_fault_each_time_it_is_asked_for(tmp_path: Path
         with pytest.raises(AppFileUnfit, match=said) as caught:
             file.section("jail")
         assert str(caught.value).startswith(str(file.path))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="neither is there")
+@pytest.mark.parametrize("kind", ["pipe", "device", "directory"])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "app.yaml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    with pytest.raises(AppFileUnfit, match="not a file"):
+        AppFile(path).section("approvals")
 
 
 def test_a_link_that_leads_nowhere_is_no_missing_file(tmp_path: Path) -> None:

@@ -112,6 +112,8 @@ class Allowlist:
 
     def _text(self) -> str:
         try:
+            if not stat.S_ISREG(os.stat(self._path).st_mode):
+                raise AllowlistUnfit(f"{self._path} cannot be read: it is not a file")
             with open(self._path, "rb") as file:
                 data = file.read(MAX_BYTES + 1)
         except FileNotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -112,6 +113,16 @@ def test_what_is_no_list_of_texts_grants_nothing_and_is_not_overwritten(tmp_path
     assert made.path.read_text() == text
     with pytest.raises(AllowlistUnfit):
         made.list.remove("x")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are none")
+def test_a_pipe_is_no_list_and_is_not_waited_for(tmp_path: Path) -> None:
+    made = Made(tmp_path, "")
+    made.path.unlink()
+    os.mkfifo(made.path)
+    assert made.list.entries() == ()
+    assert not made.list.add("x")
+    assert "not a file" in made.warnings[0]
 
 
 def test_profiles_do_not_share(tmp_path: Path) -> None:
