@@ -30,7 +30,12 @@ def changed(before: Operation, after: Operation) -> str | None:
     if before.executable != after.executable:
         return f"the program is another one: {after.executable or 'none'}, and was {before.executable or 'none'}"
     was, now = ({digest.path: digest.sha256 for digest in each.digests} for each in (before, after))
-    for path in sorted(was.keys() | now.keys()):
-        if was.get(path) != now.get(path):
+    # What is there no more, or is new, often follows from what was changed: a script that names other files by now.
+    for path in [*sorted(was.keys() & now.keys()), *sorted(was.keys() ^ now.keys())]:
+        if path not in was:
+            return f"it would touch {path} too by now"
+        if path not in now:
+            return f"it would not touch {path} by now"
+        if was[path] != now[path]:
             return f"{path} was changed"
     return None if before == after else "it is not the same operation"

@@ -139,3 +139,11 @@ def test_any_difference_of_what_would_be_run_is_told() -> None:
         dataclasses.replace(before, cwd="/elsewhere"),
     ):
         assert changed(before, after) is not None
+
+
+@pytest.mark.proves("operands-digested")
+def test_what_was_changed_is_named_before_what_follows_from_it() -> None:
+    before = operation(digests=(Digest(path="/a", sha256="0" * 64), Digest(path="/script", sha256="0" * 64)))
+    after = dataclasses.replace(before, digests=(Digest(path="/script", sha256="1" * 64),))
+    assert changed(before, after) == "/script was changed"
+    assert "/a" in (changed(before, dataclasses.replace(before, digests=before.digests[1:])) or "")
