@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import secrets
 from collections.abc import Sequence
 
 from perdure.approvals.commands import Judged
@@ -17,6 +16,7 @@ from perdure.approvals.rules import Rule, exactly
 from perdure.domain.grant import Grant
 from perdure.domain.operation import Authority, Operation
 from perdure.domain.outcome import Scope
+from perdure.domain.proposal import new_id
 from perdure.domain.verdict import OTHER_REASONS
 from perdure.guard.classify import reason_codes
 
@@ -113,9 +113,9 @@ def grants_of(
         granted_by=by,
     )
     if judged.plain is not None:
-        return (made(id=secrets.token_urlsafe(9), argv_template=exactly(judged.plain)),)
+        return (made(id=new_id(), argv_template=exactly(judged.plain)),)
     codes = sorted({reason.code for reason in judged.verdict.reasons})
-    return tuple(made(id=secrets.token_urlsafe(9), rule_key=code) for code in codes)
+    return tuple(made(id=new_id(), rule_key=code) for code in codes)
 
 
 def stands(grant: Grant, now: dt.datetime) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import secrets
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from perdure.cli.session import Session
 from perdure.domain.errors import GrantInvalid, GrantNotKept, GrantUnknown
 from perdure.domain.grant import Grant
 from perdure.domain.json_value import JsonValue
+from perdure.domain.proposal import new_id
 
 _MOST_SUGGESTED = 20
 
@@ -63,7 +63,7 @@ def add(session: Session, options: AllowOptions) -> Answer:
     scoped = any(options[name] is not None for name in ("cwd", "path", "hours", "uses"))
     now = _now()
     grant = Grant(
-        id=secrets.token_urlsafe(9) if scoped else what,
+        id=new_id() if scoped else what,
         profile=profile_of(session),
         rule_key=key,
         argv_template=None if key is not None else what,
@@ -171,7 +171,7 @@ def _until(grant: Grant) -> str:
     said = [] if grant.expires is None else [grant.expires.strftime("%Y-%m-%d %H:%MZ")]
     said += [] if grant.uses_left is None else [f"{grant.uses_left} uses"]
     said += [] if grant.session is None else [f"session {grant.session}"]
-    return ", ".join(said) or "withdrawn"
+    return ", ".join(said) or "no end"
 
 
 def _now() -> dt.datetime:

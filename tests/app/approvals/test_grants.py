@@ -110,6 +110,15 @@ def test_a_grant_has_a_class_or_a_command() -> None:
             grant(**said)
 
 
+def test_no_grant_has_an_id_that_the_command_line_takes_for_an_option() -> None:
+    judged = look("frobnicate")
+
+    def made() -> Grant:
+        return grants_of(judged, Scope.ALWAYS, profile="p", authority=authority(), cwd=CWD, by="you", now=NOW)[0]
+
+    assert not any(made().id.startswith("-") for _ in range(500))
+
+
 @pytest.mark.proves("approvals-once-never-stored")
 def test_an_answer_grants_what_was_asked_about_and_once_grants_nothing() -> None:
     def given(line: str, scope: Scope) -> tuple[Grant, ...]:
