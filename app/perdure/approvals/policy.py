@@ -113,7 +113,17 @@ def parse_policy(document: object, place: str = "approvals") -> Policy:
     if not isinstance(document, Mapping):
         return Policy(faults=(f"{place} must be a mapping, not {_kind(document)}",))
     faults: list[str] = []
-    warnings = [f"{place}.{key} is not known, and counts for nothing" for key in document if key not in _KEYS]
+    warnings: list[str] = []
+    for key in document:
+        if key in _KEYS:
+            continue
+        import difflib  # only where something is wrong
+
+        meant = difflib.get_close_matches(str(key).casefold(), ("deny", "ask"), n=1)
+        if meant:  # rules that a slip of the keyboard would drop
+            faults.append(f"{place}.{key} is not known: is {meant[0]} meant?")
+        else:
+            warnings.append(f"{place}.{key} is not known, and counts for nothing")
     return Policy(
         mode=_mode(document.get("mode"), f"{place}.mode", warnings),
         deny=_rules(document.get("deny"), f"{place}.deny", faults),

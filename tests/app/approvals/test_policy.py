@@ -59,6 +59,8 @@ def test_a_mode_is_what_is_written_or_manual_with_a_warning(
         "approvals: {deny: 'sudo *'}\n",
         "approvals: {deny: [1]}\n",
         "approvals: {ask: {a: b}}\n",
+        "approvals: {dany: ['sudo *']}\n",
+        "approvals: {Ask: ['sudo *']}\n",
         "approvals: {mode: off}\napprovals: {mode: manual}\n",
         "approval: {deny: [x]}\n",
         "- approvals\n",
