@@ -6,13 +6,13 @@ is one that is not known.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
+from perdure.guard.late import late
 from perdure.guard.tree import Literal, Parameter, Part, Word
 
 _MOST_BRACES = 256
-_SEQUENCE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
+_SEQUENCE = late(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
 
 
 def expanded(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:

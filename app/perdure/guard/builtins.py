@@ -6,17 +6,17 @@ own: programs, and builtins that do nothing of that kind, which count as program
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from perdure.domain.effect import Certainty, Hole, Text
 from perdure.guard import values
+from perdure.guard.late import late
 from perdure.guard.machine import Machine, Outcome
 from perdure.guard.printing import echoed, formatted
 from perdure.guard.state import State, join
 from perdure.guard.values import Value
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = late(r"[A-Za-z_]\w*")
 _MOST_DIRECTORIES = 16
 
 

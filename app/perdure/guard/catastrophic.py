@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from perdure.domain.effect import Act, Certainty, Effect, Hole, Text, Word
 from perdure.domain.verdict import Reason
+from perdure.guard.late import late
 from perdure.guard.paths import Protected, show_word
 from perdure.guard.patterns import Component, Path, accepts, literal, split, without_dots
 
@@ -23,32 +24,32 @@ _SYSTEM = (
 )
 _SYSTEM_PARTS = tuple(tuple(path.split("/")[1:]) for path in _SYSTEM)
 
-_DISK = re.compile(
+_DISK = late(
     r"/dev/(?:sd[a-z]+|hd[a-z]|vd[a-z]+|xvd[a-z]+|nvme\d+(?:n\d+)?|mmcblk\d+|r?disk\d+|md\d+|dm-\d+)(?:p?\d+|s\d+|boot\d)*"
     r"|/dev/PhysicalDrive\d+|/dev/(?:mapper|disk|md|block)/.+|/dev/k?mem|/dev/port"
 )
 _TRIGGERS = frozenset({"/proc/sysrq-trigger"})
 _WRITES = frozenset({Act.EMPTY, Act.OVERWRITE, Act.CHANGE})
 
-_SYSTEM_PROGRAMS = re.compile(r"(?:/(?:usr/)?(?:local/)?s?bin/|/opt/(?:homebrew|local)/s?bin/)?([^/]+)")
+_SYSTEM_PROGRAMS = late(r"(?:/(?:usr/)?(?:local/)?s?bin/|/opt/(?:homebrew|local)/s?bin/)?([^/]+)")
 _SHUTDOWN = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 _HARMLESS = frozenset({"--help", "--version", "-V", "-w", "--wtmp-only", "-k", "--show"})
 _UNITS = frozenset({"poweroff", "reboot", "halt", "kexec", "soft-reboot", "rescue", "emergency", "exit"})
 _TARGETS = frozenset(f"{unit}.target" for unit in _UNITS) | {"runlevel0.target", "runlevel6.target"}
-_FILESYSTEMS = re.compile(r"mkfs(?:\.\w+)?|mke2fs|mkswap|mkdosfs|mkntfs|newfs(?:_\w+)?|blkdiscard|zpool-create")
+_FILESYSTEMS = late(r"mkfs(?:\.\w+)?|mke2fs|mkswap|mkdosfs|mkntfs|newfs(?:_\w+)?|blkdiscard|zpool-create")
 # The option or word that makes the program write: without it the same program only shows.
 _DISK_TOOLS: dict[str, re.Pattern[str]] = {
-    "wipefs": re.compile(r"-[a-z]*[ao].*|--all|--offset.*"),
-    "sgdisk": re.compile(r"-[a-zA-Z]*[Zzond].*|--zap.*|--clear|--delete.*|--new.*"),
-    "parted": re.compile(r"mklabel|mktable|mkpart|rm|resizepart"),
-    "cryptsetup": re.compile(r"luksFormat|luksErase|erase|reencrypt"),
-    "hdparm": re.compile(r"--security-erase.*|--trim-sector.*|--write-sector.*"),
-    "nvme": re.compile(r"format|sanitize|write|write-zeroes"),
-    "badblocks": re.compile(r"-[a-z]*w[a-z]*"),
-    "sfdisk": re.compile(r"--delete|--wipe.*|-[wW].*"),
-    "diskutil": re.compile(r"(?i)erase\w*|partitionDisk|zeroDisk|secureErase|reformat"),
-    "pvcreate": re.compile(r"/dev/.*"),
-    "dd": re.compile(r"(?!)"),  # its output is an effect of its own
+    "wipefs": late(r"-[a-z]*[ao].*|--all|--offset.*"),
+    "sgdisk": late(r"-[a-zA-Z]*[Zzond].*|--zap.*|--clear|--delete.*|--new.*"),
+    "parted": late(r"mklabel|mktable|mkpart|rm|resizepart"),
+    "cryptsetup": late(r"luksFormat|luksErase|erase|reencrypt"),
+    "hdparm": late(r"--security-erase.*|--trim-sector.*|--write-sector.*"),
+    "nvme": late(r"format|sanitize|write|write-zeroes"),
+    "badblocks": late(r"-[a-z]*w[a-z]*"),
+    "sfdisk": late(r"--delete|--wipe.*|-[wW].*"),
+    "diskutil": late(r"(?i)erase\w*|partitionDisk|zeroDisk|secureErase|reformat"),
+    "pvcreate": late(r"/dev/.*"),
+    "dd": late(r"(?!)"),  # its output is an effect of its own
 }
 _READ_ONLY_OPTIONS: dict[str, frozenset[str]] = {"wipefs": frozenset({"-n", "--no-act"})}
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from perdure.guard.late import late
 from perdure.guard.tree import NOWHERE, UnreadableError
 
 LONGEST = 128 * 1024
@@ -18,10 +19,10 @@ LONGEST_COMMAND = 8191
 QUOTE = "\uf8fe"
 """A quote that a caret took its meaning from."""
 _DEEPEST = 40
-_PLAIN = re.compile(r'[^\^"&|<>()\n]+')
-_BLANKS = re.compile(r"[ \t,;=]*")
-_WORD = re.compile(r"[A-Za-z]+")
-_NOTED = re.compile(r"[\ue000-\uf8ff]")
+_PLAIN = late(r'[^\^"&|<>()\n]+')
+_BLANKS = late(r"[ \t,;=]*")
+_WORD = late(r"[A-Za-z]+")
+_NOTED = late(r"[\ue000-\uf8ff]")
 _CONDITIONS = frozenset({"exist", "defined", "errorlevel", "cmdextversion"})
 
 

@@ -14,19 +14,20 @@ from collections.abc import Callable
 from perdure.domain.effect import Act, Certainty, Hole, Spelling, Text
 from perdure.guard import cmd_reader, values, windows_paths, windows_programs, windows_shells, windows_words
 from perdure.guard.cmd_reader import QUOTE, Both, For, Group, If, Node, Redirect, Run
+from perdure.guard.late import late
 from perdure.guard.machine import Machine
 from perdure.guard.state import State, join
 from perdure.guard.tree import UnreadableError
 from perdure.guard.values import Value
 
 _FIRST_SLOT, _MOST_SLOTS = 0xE000, 6000
-_SLOT = re.compile(r"[\ue000-\uf7ff]")
-_VARIABLE = re.compile(r"%([^%\n:]+)(?::([^%\n]*))?%|!([^!\n:]+)(?::([^!\n]*))?!")
-_POSITIONAL = re.compile(r"%(~[A-Za-z$]*)?(\d|\*)")
-_HEAD = re.compile(r'([A-Za-z]+)(?=[\s,;=/\\.:(+\[">]|$)')
+_SLOT = late(r"[\ue000-\uf7ff]")
+_VARIABLE = late(r"%([^%\n:]+)(?::([^%\n]*))?%|!([^!\n:]+)(?::([^!\n]*))?!")
+_POSITIONAL = late(r"%(~[A-Za-z$]*)?(\d|\*)")
+_HEAD = late(r'([A-Za-z]+)(?=[\s,;=/\\.:(+\[">]|$)')
 _NO_FILE = frozenset({"nul", "con", "prn", "aux", "conin$", "conout$"})
-_SUBSTRING = re.compile(r"~(-?\d+)(?:,(-?\d+))?")
-_INNER = re.compile(
+_SUBSTRING = late(r"~(-?\d+)(?:,(-?\d+))?")
+_INNER = late(
     r'(?i)"?(?:[^"\s%!]*\\)?cmd(?:\.exe)?"?(?:\s+|(?=/))(?:/(?:[adqsu]|[efvt]:\w+)\s*)*/[ck](?=[\s"/(@\w])\s*'
 )
 _ROUNDS = 2

@@ -20,18 +20,19 @@ from perdure.guard import (
     windows_shells,
     windows_words,
 )
+from perdure.guard.late import late
 from perdure.guard.powershell_machine import Entries, PowerShell
 from perdure.guard.powershell_tree import Block, Kind, Member, Quoted
 from perdure.guard.state import State
 from perdure.guard.values import Value
 
-_FILES = re.compile(r"(?:io\.)?(?:file|directory|filesystem)|microsoft\.visualbasic\.fileio\.filesystem")
+_FILES = late(r"(?:io\.)?(?:file|directory|filesystem)|microsoft\.visualbasic\.fileio\.filesystem")
 _PATH_PROPERTIES = frozenset({"fullname", "path", "pspath", "providerpath", "value", "target", "linktarget"})
-_DELETING = re.compile(
+_DELETING = late(
     r"delete(?:file|folder|directory)?|remove(?:file|folder|directory)?|kill|movetorecyclebin", re.IGNORECASE
 )
-_MOVING = re.compile(r"move(?:to|file|folder|directory)?", re.IGNORECASE)
-_WRITING = re.compile(
+_MOVING = late(r"move(?:to|file|folder|directory)?", re.IGNORECASE)
+_WRITING = late(
     r"write(?:all\w+)?|create(?:text|textfile)?|appendall\w+|appendtext|openwrite|open|setattributes|setaccesscontrol|replace"
     r"|copy(?:to|file|folder|directory)?|encrypt",
     re.IGNORECASE,

@@ -12,12 +12,13 @@ from collections.abc import Callable
 
 from perdure.domain.effect import Act, Certainty, Pattern, Spelling, Text
 from perdure.guard import values, verbs
+from perdure.guard.late import late
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
 
 _CELLARS = tuple((values.globbed(f"{top}/Cellar/"),) for top in ("/opt/homebrew", "/usr/local", "/home/*/.linuxbrew"))
-_PYTHON_PACKAGE = re.compile(r"(?:lib)?python(\d\.\d+)(?:-minimal|-stdlib|-full|-base|-libs|-venv|-dev)?")
+_PYTHON_PACKAGE = late(r"(?:lib)?python(\d\.\d+)(?:-minimal|-stdlib|-full|-base|-libs|-venv|-dev)?")
 
 
 def _valued(name: str) -> frozenset[str]:

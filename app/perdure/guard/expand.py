@@ -12,6 +12,7 @@ from typing import Protocol
 
 from perdure.domain.effect import MOST_SPELLINGS, Hole, Pattern, Piece, Spelling, Text
 from perdure.guard import braces, values
+from perdure.guard.late import late
 from perdure.guard.operators import changed
 from perdure.guard.state import State
 from perdure.guard.tree import (
@@ -28,7 +29,7 @@ from perdure.guard.tree import (
 from perdure.guard.values import Value
 
 _MOST_PIECES = 400
-_SPECIAL = re.compile(r"[*?\[{~]")
+_SPECIAL = late(r"[*?\[{~]")
 
 
 class Substitutions(Protocol):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 
 from perdure.domain.effect import Span
+from perdure.guard.late import late
 from perdure.guard.tree import (
     Aside,
     Assignment,
@@ -32,21 +33,21 @@ from perdure.guard.tree import (
 MOST_CHARACTERS = 16_384
 MOST_WORDS = 1_000
 
-_READABLE = re.compile(r"[\t\n\x20-\x7e]*")
-_REFUSED = re.compile(r"[\w \t<>|&;.,:/+?=@%^~*-]*[<>][ \t]*", re.ASCII)
+_READABLE = late(r"[\t\n\x20-\x7e]*")
+_REFUSED = late(r"[\w \t<>|&;.,:/+?=@%^~*-]*[<>][ \t]*", re.ASCII)
 """One line without a quotation that ends in a redirect to nothing: every shell refuses it before it runs any of it."""
-_BLANKS = re.compile(r"(?:[ \t]+(?:\\\n)*)*")
+_BLANKS = late(r"(?:[ \t]+(?:\\\n)*)*")
 """A continued line counts as a blank only behind one: elsewhere it may join two halves of a word or an operator."""
-_PLAIN = re.compile(r"[A-Za-z0-9_./,:=@%+\-~*?\[\]^#!]+")
+_PLAIN = late(r"[A-Za-z0-9_./,:=@%+\-~*?\[\]^#!]+")
 """Of these, the last ones mean something only at certain places; `_word` looks at them."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
-_INDEXED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
-_REDIRECT = re.compile(r"(\d*)(>>|>\||>&|<&|<>|>|<)|(&>>|&>)")
-_SIMPLE_DESCRIPTOR = re.compile(r"(?:\d+-?|-)(?=[\s;|&]|$)")
-_IN_DOUBLE = re.compile(r'[^"\\$`]+')
-_IN_SINGLE = re.compile(r"[^']*")
-_COMMENT = re.compile(r"[^\n]*")
+_NAME = late(r"[A-Za-z_][A-Za-z0-9_]*")
+_ASSIGNMENT = late(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
+_INDEXED = late(r"[A-Za-z_][A-Za-z0-9_]*\[")
+_REDIRECT = late(r"(\d*)(>>|>\||>&|<&|<>|>|<)|(&>>|&>)")
+_SIMPLE_DESCRIPTOR = late(r"(?:\d+-?|-)(?=[\s;|&]|$)")
+_IN_DOUBLE = late(r'[^"\\$`]+')
+_IN_SINGLE = late(r"[^']*")
+_COMMENT = late(r"[^\n]*")
 _RESERVED = frozenset(
     [
         "if",
@@ -78,7 +79,7 @@ _RESERVED = frozenset(
     ]
 )
 """The slow reader knows these words' grammar; those in the second line may have arrays as arguments."""
-_PAIR_OF_BRACES = re.compile(r"\{\}(?=[\s;|&]|$)")
+_PAIR_OF_BRACES = late(r"\{\}(?=[\s;|&]|$)")
 
 
 class _NotMineError(Exception):

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 
 from perdure.domain.effect import Act, Certainty, Effect, Reading, Span, Text, Word
 from perdure.domain.operation import OperationKind
+from perdure.guard.late import late
 
-_DEVICE = re.compile(r"(?:\\\\|//)[?.](?:\\|/)|\\\?\?\\|/\?\?/")
-_DRIVE = re.compile(r"[A-Za-z]:")
-_RESERVED = re.compile(r"(?i)(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(?:\..*)?")
-_SHORT = re.compile(r"(?i)[^\\/]{1,6}~[0-9]+(?:\.[^\\/]{0,3})?")
+_DEVICE = late(r"(?:\\\\|//)[?.](?:\\|/)|\\\?\?\\|/\?\?/")
+_DRIVE = late(r"[A-Za-z]:")
+_RESERVED = late(r"(?i)(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(?:\..*)?")
+_SHORT = late(r"(?i)[^\\/]{1,6}~[0-9]+(?:\.[^\\/]{0,3})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,15 +6,14 @@ itself (python_code, literal_calls).
 
 from __future__ import annotations
 
-import re
-
 from perdure.domain.effect import Act
 from perdure.guard import environment_programs, literal_calls, values, verbs
+from perdure.guard.late import late
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
 
-PYTHON = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*t?)?(?:\.exe)?")
+PYTHON = late(r"(?:python|pypy)(?:\d+(?:\.\d+)*t?)?(?:\.exe)?")
 
 
 _RUNNING_SCRIPTS = frozenset({"cProfile", "profile", "pdb", "runpy", "trace"})

@@ -10,6 +10,7 @@ import re
 
 from perdure.domain.effect import Act, Certainty
 from perdure.guard import values
+from perdure.guard.late import late
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
@@ -45,10 +46,10 @@ _RUNNING = {
     "ruby": r"\b(?:system|exec|spawn)\b",
     "php": r"\b(?:system|exec|shell_exec|passthru)\b",
 }
-_CHANGING = re.compile(
+_CHANGING = late(
     r"open|write|put_contents|unlink|remove|delete|\brm|rename|truncate|copy|\bcp|\bmv|move|chmod|chown|link|rmdir|touch"
 )
-_LISTS = re.compile(r"(?:(?:\bqw|%[wW])\s*[(\[{<|]|(?<=[\s(=])<)([^()\[\]{}<>|=]*)[)\]}>|]")
+_LISTS = late(r"(?:(?:\bqw|%[wW])\s*[(\[{<|]|(?<=[\s(=])<)([^()\[\]{}<>|=]*)[)\]}>|]")
 """Words without quotes around each: ``qw(…)``, ``%w[…]``, and Perl's ``<…>``."""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from perdure.guard import values, verbs
+from perdure.guard.late import late
 from perdure.guard.values import Value
 
 
@@ -70,9 +71,9 @@ def only_prints(name: str, words: list[Value]) -> bool:
     )
 
 
-_ADDRESS = re.compile(r"(?:\d+(?:~\d+)?|\$|[+~]\d+)")
+_ADDRESS = late(r"(?:\d+(?:~\d+)?|\$|[+~]\d+)")
 _PLAIN = frozenset("dDgGhHnNpPxzF=")
-_TO_LINE_END = re.compile(r"[^\n]*")
+_TO_LINE_END = late(r"[^\n]*")
 
 
 def _sed(code: str) -> Deeds:  # noqa: C901, PLR0912  # one branch for each form that a command has
@@ -161,13 +162,13 @@ def _line(code: str, at: int, into: list[str]) -> int:
     return end
 
 
-_TOKEN = re.compile(
+_TOKEN = late(
     r"""(?P<blank>[ \t\r]+|\\\r?\n|\#[^\n]*)|(?P<end>[\n;{}])|(?P<string>"(?:[^"\\\n]|\\.)*")"""
     r"""|(?P<name>[A-Za-z_]\w*)|(?P<number>\.?\d[\w.]*)|(?P<append>>>)|(?P<or>\|\||&&|[<>=!]=|\+\+|--|\|&)"""
     r"""|(?P<sign>[-+*%^!<>|?:~$,()\[\]=])""",
     re.DOTALL,
 )
-_REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:[^\]\\\n/]|\\.)*\])*/")
+_REGEX = late(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:[^\]\\\n/]|\\.)*\])*/")
 _WORDS = frozenset({"print", "printf", "return", "in", "else", "do", "case", "delete", "exit", "getline"})
 _PRINTS = frozenset({"print", "printf"})
 _TEXT_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "/": "/"}

@@ -6,7 +6,6 @@ single commands do (builtins, programs). Effects are kept once, in the order in 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from perdure.domain.effect import (
 )
 from perdure.guard import values
 from perdure.guard.found import Found
+from perdure.guard.late import late
 from perdure.guard.session import Session
 from perdure.guard.state import State
 from perdure.guard.tree import NOWHERE, Channel, Command, Script
@@ -290,8 +290,8 @@ class Machine:
         raise NotImplementedError
 
 
-_SUBSCRIPT = re.compile(r"\w\[[^\]\[\n]*(?:\$[({]|`)")
-_THROUGH_PROC = re.compile(r"/+proc/+[^/]+/+(?:task/+[^/]+/+)?(root|cwd)(?=/|$)")
+_SUBSCRIPT = late(r"\w\[[^\]\[\n]*(?:\$[({]|`)")
+_THROUGH_PROC = late(r"/+proc/+[^/]+/+(?:task/+[^/]+/+)?(root|cwd)(?=/|$)")
 _ANY_NUMBER = "719304258163"
 _ORDER = (Certainty.DEFINITE, Certainty.POSSIBLE, Certainty.CONDITIONAL)
 

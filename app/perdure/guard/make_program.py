@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from perdure.domain.effect import Certainty
 from perdure.guard import values, verbs
+from perdure.guard.late import late
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
@@ -25,10 +26,10 @@ _VALUED = frozenset(
 _FILES = frozenset({"-f", "--file", "--makefile"})
 _NAMES = ("GNUmakefile", "makefile", "Makefile")
 _LARGEST = 16_384
-_ASSIGNED = re.compile(r"\s*(?:(?:export|override|private)\s+)*([\w.-]+)\s*(?::{0,3}|\?|\+|!)=\s*(.*)", re.DOTALL)
-_RULE = re.compile(r"([^\s#:=][^:=#]*?)\s*::?(?!=)\s*([^;=#]*)(?:;(.*))?", re.DOTALL)
-_CONDITION = re.compile(r"\s*(?:-?include|sinclude|ifn?eq|ifn?def|define|vpath|load)\b")
-_REFERENCE = re.compile(r"\$(?:\$|\((?:shell\s+)?[^()]*\)|\{(?:shell\s+)?[^{}]*\}|.)")
+_ASSIGNED = late(r"\s*(?:(?:export|override|private)\s+)*([\w.-]+)\s*(?::{0,3}|\?|\+|!)=\s*(.*)", re.DOTALL)
+_RULE = late(r"([^\s#:=][^:=#]*?)\s*::?(?!=)\s*([^;=#]*)(?:;(.*))?", re.DOTALL)
+_CONDITION = late(r"\s*(?:-?include|sinclude|ifn?eq|ifn?def|define|vpath|load)\b")
+_REFERENCE = late(r"\$(?:\$|\((?:shell\s+)?[^()]*\)|\{(?:shell\s+)?[^{}]*\}|.)")
 _DEEPEST = 8
 
 

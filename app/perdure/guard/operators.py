@@ -11,11 +11,12 @@ from functools import lru_cache
 
 from perdure.domain.effect import Pattern, Spelling, Text
 from perdure.guard import values
+from perdure.guard.late import late
 from perdure.guard.values import Value
 
 _MOST_TRIES = 2_000_000
 """What has more ways to match than this is not tried: nobody writes that, and it would take minutes."""
-_INTEGER = re.compile(r"\s*(-?\d+)\s*")
+_INTEGER = late(r"\s*(-?\d+)\s*")
 
 
 def changed(value: Value, operator: str, arguments: list[Value]) -> Value:

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 
 from perdure.domain.effect import Act, Effect, Text, Word
 from perdure.domain.verdict import Overlap, Reason
+from perdure.guard.late import late
 from perdure.guard.paths import Protected, show_word
 from perdure.guard.patterns import split_text
 
-_OWN_PROGRAMS = re.compile(r"(?:.*/)?(perdure|perdure-pm)(?:\.cmd|\.exe)?")
-_PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[\d.]*t?(?:\.exe)?")
-_MODULE = re.compile(r"-[bBdEhiIOPqRsSuvVx]*m(.*)", re.DOTALL)
+_OWN_PROGRAMS = late(r"(?:.*/)?(perdure|perdure-pm)(?:\.cmd|\.exe)?")
+_PYTHON = late(r"(?:.*/)?(?:python|pypy)[\d.]*t?(?:\.exe)?")
+_MODULE = late(r"-[bBdEhiIOPqRsSuvVx]*m(.*)", re.DOTALL)
 # What a command may not say to Perdure itself: it would answer for the person, or take away what guards it.
 _OWN_VERBS: dict[str, frozenset[str]] = {
     "approvals": frozenset({"approve", "decline", "allow", "revoke", "set", "clear"}),

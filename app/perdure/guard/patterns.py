@@ -13,16 +13,17 @@ from dataclasses import dataclass
 
 from perdure.domain.effect import Hole, Piece, Spelling, Text
 from perdure.guard import windows_paths
+from perdure.guard.late import late
 
 Component = tuple[Piece, ...]
 """The pieces of one name, without slashes but for those that a hole may hold."""
 
-_DRIVE = re.compile(r"([A-Za-z]):(?=[\\/]|$)")
-_NATIVE = re.compile(r"[\\/]{2}[?.][\\/]|\\\?\?\\")
-_OWN_SHARE = re.compile(r"(?i)//(?:localhost|127\.0\.0\.1|::1|\.)/([a-z])\$(?=/|$)")
-_DRIVE_RELATIVE = re.compile(r"([A-Za-z]):(?![\\/]|$)")
-_MOUNTED_DRIVE = re.compile(r"/(?:mnt|cygdrive)/([A-Za-z])(?=/|$)")
-_EXTENDED = re.compile(r"([?*+@!])\((.*)\)", re.DOTALL)
+_DRIVE = late(r"([A-Za-z]):(?=[\\/]|$)")
+_NATIVE = late(r"[\\/]{2}[?.][\\/]|\\\?\?\\")
+_OWN_SHARE = late(r"(?i)//(?:localhost|127\.0\.0\.1|::1|\.)/([a-z])\$(?=/|$)")
+_DRIVE_RELATIVE = late(r"([A-Za-z]):(?![\\/]|$)")
+_MOUNTED_DRIVE = late(r"/(?:mnt|cygdrive)/([A-Za-z])(?=/|$)")
+_EXTENDED = late(r"([?*+@!])\((.*)\)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

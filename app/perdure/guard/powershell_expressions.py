@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from perdure.guard.late import late
 from perdure.guard.powershell_tree import (
     Binary,
     Block,
@@ -27,19 +28,19 @@ from perdure.guard.tree import NOWHERE, UnreadableError
 
 _DEEPEST = 25
 _LONGEST_PATH = 64
-_BLANK = re.compile(r"(?:[ \t\u00a0\u0085\f\v]|`\r?\n|<#.*?#>)+", re.DOTALL)
-LINES = re.compile(r"(?:[ \t\u00a0\u0085\f\v\r\n;]|`\r?\n|<#.*?#>|#[^\n]*)+", re.DOTALL)
-LINES_ONLY = re.compile(r"(?:[ \t\u00a0\u0085\f\v\r\n]|`\r?\n|<#.*?#>|#[^\n]*)+", re.DOTALL)
-_NAME = re.compile(r"(?:[A-Za-z_][\w]*:(?!:))?(?:\w+|[?^$])|\{(?:[^}`]|`.)+\}")
-WORD = re.compile(r"[A-Za-z_][\w-]*")
-NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)[dDlL]?(?:[kKmMgGtTpP][bB])?(?![\w])")
-_OPERATOR = re.compile(
+_BLANK = late(r"(?:[ \t\u00a0\u0085\f\v]|`\r?\n|<#.*?#>)+", re.DOTALL)
+LINES = late(r"(?:[ \t\u00a0\u0085\f\v\r\n;]|`\r?\n|<#.*?#>|#[^\n]*)+", re.DOTALL)
+LINES_ONLY = late(r"(?:[ \t\u00a0\u0085\f\v\r\n]|`\r?\n|<#.*?#>|#[^\n]*)+", re.DOTALL)
+_NAME = late(r"(?:[A-Za-z_][\w]*:(?!:))?(?:\w+|[?^$])|\{(?:[^}`]|`.)+\}")
+WORD = late(r"[A-Za-z_][\w-]*")
+NUMBER = late(r"(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)[dDlL]?(?:[kKmMgGtTpP][bB])?(?![\w])")
+_OPERATOR = late(
     r"-(?:[ic]?(?:eq|ne|gt|ge|lt|le|like|notlike|match|notmatch|contains|notcontains|in|notin|replace|split)"
     r"|f|join|and|or|xor|band|bor|bxor|shl|shr|is|isnot|as)(?![\w-])|\.\.|[-+*/%](?!=)|,|\?\?(?!=)",
     re.IGNORECASE,
 )
-UNARY = re.compile(r"-(?:not|bnot|split|join|isplit|csplit)(?![\w-])|!|\+\+|--|[-+](?=[\s\d($])|,", re.IGNORECASE)
-TYPE = re.compile(r"\[\s*([A-Za-z_][\w.+`]*(?:\[[\w., \[\]]*\])?(?:\s*\([^)\]]*\))?)\s*\]")
+UNARY = late(r"-(?:not|bnot|split|join|isplit|csplit)(?![\w-])|!|\+\+|--|[-+](?=[\s\d($])|,", re.IGNORECASE)
+TYPE = late(r"\[\s*([A-Za-z_][\w.+`]*(?:\[[\w., \[\]]*\])?(?:\s*\([^)\]]*\))?)\s*\]")
 _ESCAPES = {"0": "\0", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _SCOPES = ("global:", "local:", "script:", "private:", "using:", "variable:")
 _BARE_END = frozenset(" \t\r\n|;&(){},\"'`$<>\u00a0")

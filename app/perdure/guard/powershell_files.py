@@ -10,6 +10,7 @@ import re
 
 from perdure.domain.effect import Act, Certainty, Hole, Text
 from perdure.guard import values, windows_paths, windows_words
+from perdure.guard.late import late
 from perdure.guard.powershell_machine import Entries, PowerShell
 from perdure.guard.state import State
 from perdure.guard.values import Value
@@ -17,8 +18,8 @@ from perdure.guard.values import Value
 _NO_DRIVES = frozenset(
     {"env", "variable", "function", "alias", "hklm", "hkcu", "hkcr", "hku", "hkcc", "registry", "cert", "wsman"}
 )
-_PROVIDER = re.compile(r"(?i)(?:[\w.]+\\)?(\w+)::")
-_DRIVE = re.compile(r"([A-Za-z]\w*):")
+_PROVIDER = late(r"(?i)(?:[\w.]+\\)?(\w+)::")
+_DRIVE = late(r"([A-Za-z]\w*):")
 
 
 def file(path: Value, state: State, *, literal: bool) -> Value | None:

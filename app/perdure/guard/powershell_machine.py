@@ -6,17 +6,17 @@ statements (powershell), cmdlets, methods (dotnet).
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from perdure.guard import values
+from perdure.guard.late import late
 from perdure.guard.machine import Machine
 from perdure.guard.powershell_tree import Block, Node, Table
 from perdure.guard.state import State
 from perdure.guard.values import Value
 
-_MARK = re.compile(r"\0(\d+)\0")
+_MARK = late(r"\0(\d+)\0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from perdure.guard.late import late
 from perdure.guard.powershell_expressions import LINES, LINES_ONLY, NUMBER, TYPE, UNARY, WORD, Expressions
 from perdure.guard.powershell_tree import (
     Assign,
@@ -36,8 +37,8 @@ _SAME = str.maketrans(
     }
 )
 """Quotes and dashes of typography, which PowerShell takes for plain ones."""
-_ASSIGN = re.compile(r"(?:[-+*/%]|\?\?)?=(?!=)")
-_REDIRECT = re.compile(r"([*1-6]?)(>>|>)(&[12])?|<")
+_ASSIGN = late(r"(?:[-+*/%]|\?\?)?=(?!=)")
+_REDIRECT = late(r"([*1-6]?)(>>|>)(&[12])?|<")
 _EXPRESSION_START = frozenset("$\"'(@[{!,")
 _STATEMENTS = frozenset(
     [

@@ -9,13 +9,14 @@ import re
 
 from perdure.domain.effect import Pattern, Spelling, Text
 from perdure.guard import values
+from perdure.guard.late import late
 from perdure.guard.values import Value
 
-_ESCAPE = re.compile(
+_ESCAPE = late(
     r"\\(?:([abeEfnrtv\\\"'])|0?([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(c))"
 )
 _LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_FORMAT = re.compile(r"%(?:%|[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:\([^)]*\))?[A-Za-z])")
+_FORMAT = late(r"%(?:%|[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:\([^)]*\))?[A-Za-z])")
 _MOST_ROUNDS = 64
 
 

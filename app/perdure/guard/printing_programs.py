@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 from perdure.domain.effect import MOST_SPELLINGS, Act, Pattern, Piece, Text
 from perdure.guard import values, verbs
+from perdure.guard.late import late
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
 
-_LINES = re.compile(r"-|-n?\+?\d+|-n|\d+|-[urfbhRV]+|--lines=\d+")
+_LINES = late(r"-|-n?\+?\d+|-n|\d+|-[urfbhRV]+|--lines=\d+")
 """Options of those programs with which lines stay as they are, and their values."""
 
 

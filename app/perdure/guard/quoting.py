@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from perdure.guard.late import late
 from perdure.guard.tree import Literal, Part
 
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ANSI = re.compile(
-    r"\\(?:([abeEfnrtv\\'\"?])|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.))"
-)
+_ESCAPE = late(r"\\(.)", re.DOTALL)
+_ANSI = late(r"\\(?:([abeEfnrtv\\'\"?])|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.))")
 _ANSI_LETTERS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from perdure.guard.late import late
 from perdure.guard.patterns import with_letters
 from perdure.guard.probe import Probe
 
@@ -76,10 +77,10 @@ HOME: tuple[Entry, ...] = (
 
 _SHARED = frozenset({"/", "/usr", "/usr/local", "/opt", "/opt/local", "/opt/homebrew"})
 """Prefixes that an interpreter shares with everything else: of these its own files are meant, not the directory."""
-_MINOR = re.compile(r"(?:python|pypy|graalpy)(\d+\.\d+)t?(?:\.exe)?")
+_MINOR = late(r"(?:python|pypy|graalpy)(\d+\.\d+)t?(?:\.exe)?")
 _MOST_LINKS = 40
-_HOME_LINE = re.compile(r"^home\s*=\s*(.+?)\s*$", re.MULTILINE)
-_POINTER = re.compile(r"[0-9]+-[0-9a-f]{6,64}")
+_HOME_LINE = late(r"^home\s*=\s*(.+?)\s*$", re.MULTILINE)
+_POINTER = late(r"[0-9]+-[0-9a-f]{6,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from perdure.domain.effect import Span
 from perdure.guard import quoting
+from perdure.guard.late import late
 from perdure.guard.tree import (
     NOWHERE,
     Aside,
@@ -55,9 +56,9 @@ if TYPE_CHECKING:
 MOST_BYTES = 16_384
 MOST_OUTPUT = 1_000_000
 _CHUNK = 65_536
-_UNREADABLE = re.compile(r"[^\t\n\x20-\x7e\x80-\U0010ffff]|[\x80-\x9f]")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_CONTINUED_COMMENT = re.compile(r"(?:^|[\s;&|()<>`])#[^\n]*(?<!\\)(?:\\\\)*\\\n", re.MULTILINE)
+_UNREADABLE = late(r"[^\t\n\x20-\x7e\x80-\U0010ffff]|[\x80-\x9f]")
+_NAME = late(r"[A-Za-z_][A-Za-z0-9_]*")
+_CONTINUED_COMMENT = late(r"(?:^|[\s;&|()<>`])#[^\n]*(?<!\\)(?:\\\\)*\\\n", re.MULTILINE)
 
 
 def program() -> str:

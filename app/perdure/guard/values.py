@@ -7,13 +7,13 @@ something known.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
 from perdure.domain.effect import MOST_SPELLINGS, Hole, Pattern, Piece, Spelling, Text, Word
+from perdure.guard.late import late
 
 Value: TypeAlias = tuple[Spelling, ...]
 
@@ -34,7 +34,7 @@ DIGITS = Name("[0-9]*")
 """Stands for a number: it has no slash and no dot in front."""
 NAME: Value = ((Name("*"),),)
 """Some name without a slash."""
-_GLOB = re.compile(r"\*+|\?|\[[!^]?\]?(?:\[[:.=][^\]/]*[:.=]\]|[^\]/])*\]")
+_GLOB = late(r"\*+|\?|\[[!^]?\]?(?:\[[:.=][^\]/]*[:.=]\]|[^\]/])*\]")
 _MOST_PIECES = 400
 _MOST_CHARACTERS = 20_000
 

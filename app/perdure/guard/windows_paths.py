@@ -12,18 +12,19 @@ from collections.abc import Mapping
 
 from perdure.domain.effect import Hole, Pattern, Piece, Spelling, Text
 from perdure.guard import values
+from perdure.guard.late import late
 from perdure.guard.values import Value
 
-_DRIVE = re.compile(r"([A-Za-z]):")
-_NATIVE = re.compile(r"(?://[?.]/|/\?\?/)(?:global\?\?/)?", re.IGNORECASE)
-_ADMIN = re.compile(r"//([^/]+)/([A-Za-z])\$(?=/|$)")
-_LINUX = re.compile(r"//wsl(?:\$|\.localhost)/[^/]+(?=/|$)", re.IGNORECASE)
-_SHARE = re.compile(r"//([^/]+)/([^/]*)")
-_LETTER = re.compile(r"/([A-Za-z])(?=/|$)")
-_MOUNTED = re.compile(r"/(?:mnt|cygdrive)/([A-Za-z])(?=/|$)")
+_DRIVE = late(r"([A-Za-z]):")
+_NATIVE = late(r"(?://[?.]/|/\?\?/)(?:global\?\?/)?", re.IGNORECASE)
+_ADMIN = late(r"//([^/]+)/([A-Za-z])\$(?=/|$)")
+_LINUX = late(r"//wsl(?:\$|\.localhost)/[^/]+(?=/|$)", re.IGNORECASE)
+_SHARE = late(r"//([^/]+)/([^/]*)")
+_LETTER = late(r"/([A-Za-z])(?=/|$)")
+_MOUNTED = late(r"/(?:mnt|cygdrive)/([A-Za-z])(?=/|$)")
 _HERE = frozenset({"localhost", "127.0.0.1", "::1", "[::1]", "0--1.ipv6-literal.net", "."})
-_SHORT = re.compile(r"([^.~/]{1,7})~\d{1,6}(?:\.([^./]{0,3}))?")
-_STREAM = re.compile(r":[^/]*$")
+_SHORT = late(r"([^.~/]{1,7})~\d{1,6}(?:\.([^./]{0,3}))?")
+_STREAM = late(r":[^/]*$")
 
 
 def place(path: Value, directories: Value, environment: Mapping[str, str], *, drives: bool, globs: bool) -> Value:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from perdure.domain.effect import Act, Certainty, Hole, Spelling, Text
 from perdure.guard import values, windows_paths, windows_shells, windows_words
+from perdure.guard.late import late
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
@@ -18,7 +19,7 @@ from perdure.guard.values import Value
 Verb = Callable[[Machine, str, list[str], list[Value], State], None]
 """Gets the options, in lower case, and the operands."""
 
-_PATH = re.compile(r"(--?[\w-]+=)?((?:[A-Za-z]:|[\\/]{2}[?.][\\/])[^\"';()\n]*|[^\"';()\n\s]*\\[^\"';()\n]*)")
+_PATH = late(r"(--?[\w-]+=)?((?:[A-Za-z]:|[\\/]{2}[?.][\\/])[^\"';()\n]*|[^\"';()\n\s]*\\[^\"';()\n]*)")
 
 
 def run(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from perdure.domain.effect import Act, Spelling, Text
 from perdure.guard import values, windows_words
+from perdure.guard.late import late
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
@@ -55,7 +56,7 @@ def unquoted(text: str) -> str:
     return text[1:] if text.startswith('"') and text.count('"') > 2 else text
 
 
-_VALUED = re.compile(
+_VALUED = late(
     r"-(?:ex\w*|ep|version|v|outputformat|o\w*|inputformat|inp\w*|windowstyle|w|win\w*|configurationname|settingsfile|psc\w*)$"
 )
 

@@ -6,15 +6,14 @@ function of their own (programs).
 
 from __future__ import annotations
 
-import re
-
 from perdure.domain.effect import Text
 from perdure.guard import inner_commands, values, verbs
+from perdure.guard.late import late
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=")
+_ASSIGNMENT = late(r"([A-Za-z_]\w*)=")
 
 
 def walk(machine: Machine, verb: verbs.Verb, name: str, words: list[Value], state: State) -> None:
