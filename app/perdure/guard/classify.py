@@ -20,7 +20,7 @@ from perdure.domain.effect import Act, Effect, Hole, Spelling, Text, Word
 from perdure.domain.verdict import Reason, Risk, Ruling
 from perdure.guard.little_languages import only_prints
 from perdure.guard.paths import show_word
-from perdure.guard.patterns import split, without_dots
+from perdure.guard.patterns import place_text, split, without_dots
 
 _WRITES = frozenset({Act.EMPTY, Act.OVERWRITE, Act.CHANGE, Act.PERMIT, Act.MOVE, Act.DELETE})
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/1", "/dev/fd/2"})
@@ -160,7 +160,7 @@ def _paths(effect: Effect) -> Iterator[tuple[str | None, bool]]:
     for spelling in effect.operand.spellings:
         for directory in effect.directories:
             for base in directory.spellings:
-                folder = without_dots(split((), base)).text
+                folder = place_text(base)
                 path = without_dots(split(spelling, base))
                 text = path.text
                 if text is None and not path.open:

@@ -70,10 +70,11 @@ def judge(reading: Reading, protected: Protected, homes: Sequence[str] = ()) -> 
     if links := made_links(reading.effects, protected.probe):
         protected = Protected(protected.roots, LinkedProbe(protected.probe, links))
     refusals: list[Reason] = []
+    places = tuple(homes)
     asks: list[Reason] = [_not_analysable(place) for place in reading.not_analysable]
     meetings: list[Meeting] = []
     for effect in reading.effects:
-        refusals += find_catastrophes(effect, protected, tuple(homes))
+        refusals += find_catastrophes(effect, protected, places)
     for effect in reading.effects:
         met = list(_met(effect, protected))
         meetings += met
@@ -84,7 +85,7 @@ def judge(reading: Reading, protected: Protected, homes: Sequence[str] = ()) -> 
         refusals += _own_policy(effect)
         refusals += reads_secret(effect, protected)
         asks += _unknown(effect, protected)
-    classified = classify(reading.effects, homes)
+    classified = classify(reading.effects, places)
     if refusals:
         return _verdict(Ruling.REFUSE, refusals, asks, meetings, classified)
     if asks:

@@ -154,8 +154,10 @@ class Machine:
 
     def _inherited(self, state: State) -> tuple[str, ...]:
         """Return the variables that the text has set and that a program gets; one that was unset is none."""
-        passed = state.exported | self.session.environment.keys() | {"PATH"}
         assigned = {name for name, value in state.variables.items() if value is not None}
+        if not assigned and not state.arrays:
+            return ()
+        passed = state.exported | self.session.environment.keys() | {"PATH"}
         return tuple(sorted(passed & (assigned | state.arrays.keys())))
 
     def problem(self, reason: str) -> None:
@@ -298,7 +300,7 @@ _ORDER = (Certainty.DEFINITE, Certainty.POSSIBLE, Certainty.CONDITIONAL)
 
 def weaker(one: Certainty, other: Certainty) -> Certainty:
     """Return the less sure of two."""
-    return max(one, other, key=_ORDER.index)
+    return one if one is other else max(one, other, key=_ORDER.index)
 
 
 def _word(value: Value) -> Word:
@@ -307,6 +309,8 @@ def _word(value: Value) -> Word:
 
 
 def _plain(pieces: Spelling) -> Spelling:
+    if len(pieces) == 1 and isinstance(only := pieces[0], Text) and _ANY_NUMBER not in only.text:
+        return pieces
     if any(isinstance(piece, Text) and _ANY_NUMBER in piece.text for piece in pieces):
         pieces = _unnumbered(pieces)
     if not any(isinstance(piece, Found | values.Name) for piece in pieces):

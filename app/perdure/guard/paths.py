@@ -184,8 +184,12 @@ class Protected:
         # The last name is meant itself, where it is a link, unless the link is followed.
         head = known if follow or not closed else known[:-1]
         rest = path.components[len(head) :]
-        real = self.probe.real("/" + "/".join(name for name in head if name is not None))
-        walked = without_dots(Path((*((Text(name),) for name in self._split(real)), *rest), path.slash))
+        written = "/" + "/".join(name for name in head if name is not None)
+        real = self.probe.real(written)
+        if real == written and lexical is path and not self._drives:
+            walked = lexical  # no link, no dots, no other name: the two ways are one
+        else:
+            walked = without_dots(Path((*((Text(name),) for name in self._split(real)), *rest), path.slash))
         if walked != lexical:
             yield walked
         if not closed and not path.open:

@@ -131,6 +131,8 @@ def _on_drive(letter: re.Match[str], rest: Spelling, directory: Spelling) -> Spe
 
 def without_dots(path: Path) -> Path:
     """Return the path with each `..` taking away what stands before it, as a shell does it that trusts names."""
+    if not any(literal(component) == ".." for component in path.components):
+        return path
     kept: list[Component] = []
     for component in path.components:
         if literal(component) != "..":
@@ -141,6 +143,12 @@ def without_dots(path: Path) -> Path:
         elif kept:
             kept.pop()
     return Path(tuple(kept), path.slash)
+
+
+@functools.lru_cache(maxsize=64)
+def place_text(directory: Spelling) -> str | None:
+    """Return the path of a directory without dots, where every character of it is known."""
+    return without_dots(split((), directory)).text
 
 
 def accepts(component: Component, name: str, *, case_sensitive: bool) -> bool:
