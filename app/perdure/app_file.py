@@ -39,6 +39,7 @@ class AppFile:
         self.path = path
         self._fault = fault
         self._document: Mapping[str, object] | None = None
+        self._data: bytes | None = None
 
     def section(self, name: str) -> object:
         """Return what a section holds, not validated; None where there is none.
@@ -66,6 +67,27 @@ class AppFile:
                 f"{self.path}: there is no section {', '.join(unknown)}; the sections are {', '.join(SECTIONS)}"
             )
 
+    def holds_what_was_read(self) -> bool:
+        """Return whether the file is still the one that was read, byte by byte; False where that cannot be told."""
+        try:
+            return self._document is not None and self._bytes() == self._data
+        except (OSError, AppFileUnfit):
+            return False
+
+    def _bytes(self) -> bytes | None:
+        """Return what the file holds, as far as it is looked at; None where there is none.
+
+        Raises:
+            AppFileUnfit: it is no file.
+        """
+        if self.path is None or not os.path.lexists(self.path):
+            return None
+        # A pipe would be waited for without end, and a device has none.
+        if not stat.S_ISREG(os.stat(self.path).st_mode):
+            raise AppFileUnfit(f"{self.path} cannot be read: it is not a file")
+        with open(self.path, "rb") as file:
+            return file.read(MAX_BYTES + 1)
+
     def _read(self) -> Mapping[str, object]:
         if self._fault is not None:
             raise AppFileUnfit(self._fault)
@@ -78,23 +100,20 @@ class AppFile:
         return self._document
 
     def _load(self) -> Mapping[str, object]:
-        if self.path is None or not os.path.lexists(self.path):
+        try:
+            data = self._data = self._bytes()
+        except OSError as error:
+            raise AppFileUnfit(f"{self.path} cannot be read: {error}") from error
+        if data is None:
             return {}
+        if len(data) > MAX_BYTES:
+            raise AppFileUnfit(f"{self.path} is larger than {MAX_BYTES} bytes")
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
 
         try:
-            # A pipe would be waited for without end, and a device has none.
-            if not stat.S_ISREG(os.stat(self.path).st_mode):
-                raise AppFileUnfit(f"{self.path} cannot be read: it is not a file")
-            with open(self.path, "rb") as file:
-                data = file.read(MAX_BYTES + 1)
-            if len(data) > MAX_BYTES:
-                raise AppFileUnfit(f"{self.path} is larger than {MAX_BYTES} bytes")
             document: object = YAML(typ="safe", pure=True).load(data.decode("utf-8-sig"))
-        except AppFileUnfit:
-            raise
-        except (OSError, YAMLError, RecursionError, ValueError, TypeError, LookupError, AttributeError) as error:
+        except (YAMLError, RecursionError, ValueError, TypeError, LookupError, AttributeError) as error:
             # Values are made while reading: a day that no month has is a ValueError of the library's own.
             said = " ".join(str(error).split())
             raise AppFileUnfit(f"{self.path} cannot be read: {said}") from error

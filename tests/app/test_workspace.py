@@ -454,6 +454,58 @@ def test_the_person_at_the_terminal_sees_the_diff_and_answers_for_the_file(
     assert (desk.work / "AGENTS.md").read_text() == ("be quick" if code == 0 else "be careful\n")
 
 
+@pytest.mark.proves("files-needs-decision", "approval-single-use")
+@pytest.mark.parametrize("answer", ["approve", "decline"])
+@pytest.mark.parametrize("tool", ["files.delete", "code.run"])
+def test_a_tool_waits_for_an_answer_from_elsewhere_where_it_is_told_to(
+    generation: Generation, tmp_path: Path, tool: str, answer: str
+) -> None:
+    desk = Desk(generation, tmp_path / "work")
+    desk.work.mkdir()
+    path = desk.work / "old.txt"
+    path.write_text("old\n")
+    arguments = {"path": str(path)} if tool == "files.delete" else {"code": f"import os; os.remove({str(path)!r})"}
+    waiting = desk.ask(tool, words=("run", "--no-prompt", "--json", "--json-args", json.dumps(arguments)))
+    desk.run(answer, desk.open())
+    ended = desk.end(waiting)
+    (kept,) = desk.kept()
+    assert path.exists() == (answer == "decline")
+    if answer == "approve":
+        assert (ended["errors"], kept["status"], kept["execution"]) == ([], "approved", "executed")
+    else:
+        (error,) = ended["errors"]
+        assert (error["code"], kept["status"]) == ("file-needs-approval", "declined")
+        assert "a person declined it" in error["summary"]
+
+
+@pytest.mark.proves("files-needs-decision", "guard-floor-stays")
+def test_what_no_setting_lets_through_is_told_first_where_the_settings_cannot_be_read(
+    generation: Generation, tmp_path: Path
+) -> None:
+    folder = generation.home / "profiles" / "default"
+    folder.mkdir(parents=True)
+    (folder / "app.yaml").write_text("approvals: [\n")
+
+    def run(*words: str) -> dict[str, Any]:
+        (error,) = envelope_of(generation.run(*words))["errors"]
+        return dict(error)
+
+    venv = str(generation.venv)
+    code = json.dumps({"code": f"import shutil; shutil.rmtree({venv!r})"})
+    assert run("exec", "--json", "--", "rm", "-rf", venv)["code"] == "command-refused"
+    for words in (
+        ("code.run", "--json-args", code),
+        ("files.delete", "--arg", f"path={venv}"),
+    ):
+        error = run("run", "--json", *words)
+        assert (error["code"], "could not be evaluated" in error["summary"]) == ("file-refused", False), error
+    # Everything else is refused for the settings.
+    assert "could not be evaluated" in run("exec", "--json", "--", "true")["summary"]
+    error = run("run", "--json", "files.write", "--arg", f"path={tmp_path / 'a'}", "--arg", "text=a")
+    assert "could not be evaluated" in error["summary"]
+    assert generation.venv.is_dir()
+
+
 @pytest.mark.proves("files-checked-again", "recheck-stricter-blocks")
 def test_a_file_that_becomes_a_link_while_a_person_thinks_is_left_alone(generation: Generation, tmp_path: Path) -> None:
     desk = Desk(generation, tmp_path / "work")

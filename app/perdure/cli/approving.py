@@ -1,8 +1,8 @@
 """What decides in this process: the policy of its profile, who it speaks for, and the grants that stand.
 
 Owns: putting these together for the commands that act, and for the one that only shows what they would get. Does not
-own: deciding (approvals.decide). Keeps: approvals-dry-run-same, approvals-authority-explicit: nothing of the
-environment makes an authority.
+own: deciding (approvals.decide). Keeps: approvals-dry-run-same, recheck-policy-anew,
+approvals-authority-explicit: nothing of the environment makes an authority.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from perdure.app_file import PROFILE_VARIABLE, AppFile, AppFileUnfit
+from perdure.app_file import PROFILE_VARIABLE, AppFile, AppFileUnfit, find_app_file
 from perdure.approvals.allowlist import Allowlist
 from perdure.approvals.ancestry import run_above
 from perdure.approvals.assessors import Asked, Assessed, consult
@@ -53,10 +53,17 @@ def owner() -> Principal:
     return Principal(name=name, owner=True)
 
 
-def authority_for(context: Surface, *, yolo: bool, answerable: bool) -> Authority:
-    """Return the authority that a command of the person at the command line has, new for each invocation."""
+def authority_for(context: Surface, *, yolo: bool, answerable: bool, session: str | None = None) -> Authority:
+    """Return the authority that a command of the person at the command line has, new for each invocation.
+
+    Args:
+        context: what it is run in.
+        yolo: whether nothing is asked that need not be.
+        answerable: whether a person can answer.
+        session: what it belongs to; None for a new one.
+    """
     return Authority(
-        session=secrets.token_urlsafe(12),
+        session=secrets.token_urlsafe(12) if session is None else session,
         surface=context,
         requester=owner(),
         answerable=answerable and context is Surface.CLI,
@@ -114,7 +121,10 @@ class Decider:
     """The pipeline with everything that it depends on."""
 
     policy: Policy
+    """As it was read last."""
     authority: Authority
+    reread: Callable[[], Policy] | None = None
+    """Returns the policy as it stands now; None where it cannot change."""
     grants: Callable[[dt.datetime], tuple[Grant, ...]] = field(default=lambda now: ())
     spend: Callable[[str, dt.datetime], bool] | None = None
     """Counts one use of a grant and says whether it had one left; None where nothing will be run."""
@@ -125,8 +135,19 @@ class Decider:
 
     def decide(self, operation: Operation, view: View) -> Decision:
         """Return what may follow an operation, as things are now; the grants that cover it are used once."""
+        return self._decided(operation, view, self.spend)
+
+    def recheck(self, operation: Operation, view: View) -> Decision:
+        """Return what may follow what a person has approved, as things are now: their answer uses up no grant."""
+        return self._decided(operation, view, None)
+
+    def _decided(self, operation: Operation, view: View, spend: Callable[[str, dt.datetime], bool] | None) -> Decision:
         now = self.now()
-        grants, seen = self.grants(now), judged(operation, view.reading, view.verdict)
+        if self.reread is not None:
+            self.policy = self.reread()
+        # What cannot be evaluated refuses everything but what the floor has a word for.
+        grants = () if self.policy.faults else self.grants(now)
+        seen = judged(operation, view.reading, view.verdict)
         isolated = self.isolated(operation.backend)
         assessors, assessments = self.policy.assessors, tuple[Assessed, ...]()
         while True:
@@ -136,7 +157,7 @@ class Decider:
                 assessments = consult(self.assess, assessors.names, assessors.seconds, operation, decision)
                 continue
             counted = [grant.id for grant in grants if grant.id in decision.grants and grant.uses_left is not None]
-            spent = [grant for grant in counted if self.spend is not None and not self.spend(grant, now)]
+            spent = [grant for grant in counted if spend is not None and not spend(grant, now)]
             if not spent:
                 return decision
             # Another process had the last use of it between the two looks.
@@ -156,14 +177,10 @@ def decider_for(session: Session, authority: Authority, *, runs: bool) -> Decide
     """
     if authority.yolo or authority.surface is not Surface.CLI:
         require_outside_run(session, "choose what it is asked about")
-    policy = policy_of(session.app_file)
-    for warning in policy.warnings:
-        session.output.warn(warning)
+    reread = _following(session)
     allowlist, profile, who = allowlist_of(session), profile_of(session), authority.requester.name
 
     def grants(now: dt.datetime) -> tuple[Grant, ...]:
-        if policy.faults:
-            return ()
         lines = (
             [grant_of_line(line, profile, who, now) for line in allowlist.entries()]
             if authority.requester.owner
@@ -178,12 +195,38 @@ def decider_for(session: Session, authority: Authority, *, runs: bool) -> Decide
             return store is not None and store.use_grant(grant, now)
 
     return Decider(
-        policy=policy,
+        policy=reread(),
         authority=authority,
+        reread=reread,
         grants=grants,
         spend=spend if runs else None,
-        assess=assessors_of(session) if policy.assessors.names else None,
+        assess=assessors_of(session),
     )
+
+
+def _following(session: Session) -> Callable[[], Policy]:
+    """Return what returns the policy as it stands now, and says what is wrong with it once.
+
+    A question may stay open for minutes: what the operator writes meanwhile counts when it is answered.
+    """
+    file = session.app_file
+    policy: Policy | None = None
+    said: set[str] = set()
+
+    def read() -> Policy:
+        nonlocal file, policy
+        found = find_app_file(session.installation, session.environ)
+        if policy is None or found.path != file.path or not file.holds_what_was_read():
+            if policy is not None:
+                file = found
+            policy = policy_of(file)
+            for warning in policy.warnings:
+                if warning not in said:
+                    said.add(warning)
+                    session.output.warn(warning)
+        return policy
+
+    return read
 
 
 def assessors_of(session: Session) -> Asked:

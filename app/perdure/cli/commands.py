@@ -10,7 +10,7 @@ from typing import NoReturn, TypeVar, Unpack
 import click
 
 from perdure import __version__
-from perdure.cli.options import AllowOptions, ExecuteOptions, TestOptions
+from perdure.cli.options import AllowOptions, ExecuteOptions, RunOptions, TestOptions
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.errors import EXIT_FOUND, EXIT_USAGE, ToolUnknown, UsageFault
@@ -58,6 +58,25 @@ _context_option = click.option(
     show_default=True,
     help="What it runs for: where nobody can answer, the profile's `approvals.unattended` says what happens.",
 )
+
+
+def _asking_options(function: _Function) -> _Function:
+    """Return a command with the options that say who is asked, where a person must decide."""
+    for option in (
+        click.option(
+            "--session", "session_name", metavar="NAME", help="The session that it belongs to; a new one unless told."
+        ),
+        click.option(
+            "--answer-within",
+            type=click.FloatRange(min=0.1, max=604_800),
+            help="Seconds that a question stays open (300).",
+        ),
+        click.option(
+            "--no-prompt", is_flag=True, help="Where a person must decide, wait for an answer from elsewhere."
+        ),
+    ):
+        function = option(function)
+    return function
 
 
 @click.group(
@@ -186,9 +205,10 @@ def _argument_names(tool: Tool) -> list[str]:
 @click.argument("tool")
 @click.option("--arg", "pairs", metavar="NAME=VALUE", multiple=True, help="One argument; may be repeated.")
 @click.option("--json-args", "document", metavar="JSON", help="Arguments as a JSON object.")
+@_asking_options
 @_json_option
 @click.pass_obj
-def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | None) -> Answer:
+def run(session: Session, tool: str, **options: Unpack[RunOptions]) -> Answer:
     """Run TOOL and print its result."""
     boot = session.load_boot()
     manager = session.load_with_tools(boot)
@@ -196,13 +216,13 @@ def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | Non
     if offered is None:
         hint = session.installation.app_command("tools")
         raise ToolUnknown(f"no loaded plugin offers a tool {tool!r}", hint=hint, context={"tool": tool})
-    arguments = parse_arguments(pairs, document, offered.tool.parameters)
+    arguments = parse_arguments(options["pairs"], options["document"], offered.tool.parameters)
     known = len(manager.failures)
 
     def open_workspace() -> Workspace:
         from perdure.cli.workspace import make_workspace
 
-        return make_workspace(session)
+        return make_workspace(session, options)
 
     try:
         with session.programs(boot):
@@ -233,13 +253,7 @@ def run(session: Session, tool: str, pairs: tuple[str, ...], document: str | Non
 @click.option("--jail", type=click.Choice(["require", "prefer", "off"]), help="No laxer than the profile's policy.")
 @click.option("--yolo", is_flag=True, help="Ask about nothing but what the floor and the ask rules ask about.")
 @_context_option
-@click.option("--no-prompt", is_flag=True, help="Where a person must decide, wait for an answer from elsewhere.")
-@click.option(
-    "--answer-within", type=click.FloatRange(min=0.1, max=604_800), help="Seconds that a question stays open (300)."
-)
-@click.option(
-    "--session", "session_name", metavar="NAME", help="The session that it belongs to; a new one unless told."
-)
+@_asking_options
 @_json_option
 @click.pass_obj
 def execute(session: Session, **options: Unpack[ExecuteOptions]) -> Answer:

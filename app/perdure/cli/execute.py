@@ -6,7 +6,6 @@ Owns: reading the script, choosing where the record goes, and passing on what ca
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import sys
@@ -25,9 +24,11 @@ from perdure.cli.options import ExecuteOptions
 from perdure.cli.output import Answer
 from perdure.cli.session import Session
 from perdure.domain.backend import Backend
-from perdure.domain.errors import UsageFault
+from perdure.domain.errors import CommandRefused, SettingsInvalid, UsageFault
 from perdure.domain.layers import layers_to_json
 from perdure.domain.operation import Surface
+from perdure.domain.verdict import Ruling
+from perdure.guard.service import Guard
 from perdure.installation import Installation
 from perdure.jail.policy import Mode
 from perdure.tools.backends import LOCAL, Backends
@@ -36,6 +37,7 @@ from perdure.tools.processes import ask
 from perdure.tools.run_record import RunRecord
 from perdure.tools.sentinels import Sentinels
 from perdure.tools.terminal import MOST_OUTPUT, SECONDS, Finished, Request, Terminal
+from perdure.tools.ways import place_of
 
 _PROFILE_VARIABLE = "PERDURE_PROFILE"
 _SECONDS_TO_INSPECT = 5.0
@@ -50,9 +52,9 @@ def execute(session: Session, options: ExecuteOptions) -> Answer:
     request = _request(session, options)
     prompt = not options["no_prompt"]
     answerable = at_a_terminal(session) if prompt else session.installation.home.is_dir()
-    authority = authority_for(Surface(options["context"]), yolo=options["yolo"], answerable=answerable)
-    if options["session_name"] is not None:
-        authority = dataclasses.replace(authority, session=options["session_name"])
+    authority = authority_for(
+        Surface(options["context"]), yolo=options["yolo"], answerable=answerable, session=options["session_name"]
+    )
     decider = decider_for(session, authority, runs=True)
     seconds = options["answer_within"] or decider.policy.ttl
     asker = asker_for(session, authority, prompt=prompt, seconds=seconds)
@@ -81,10 +83,16 @@ def run_in_terminal(
     backends = backends_of(session)
     decider.isolated = backends.isolated
     guard = make_guard(session.installation)
-    confinement = confinement_of(session, guard, jail)
+    try:
+        confinement = confinement_of(session, guard, jail)
+    except SettingsInvalid:
+        # What no setting lets through is told for what it is.
+        _require_no_floor(session, guard, request)
+        raise
     terminal = Terminal(
         guard=guard,
         decide=decider.decide,
+        recheck=decider.recheck,
         asker=asker,
         environ=session.environ,
         own_folders=own_folders(session.installation),
@@ -108,6 +116,23 @@ def run_in_terminal(
     if finished.ended == "timed-out":
         session.output.talk(f"the command was ended after {request.seconds:g} s")
     return finished
+
+
+def _require_no_floor(session: Session, guard: Guard, request: Request) -> None:
+    """Have nothing that the floor refuses, whatever the profile says.
+
+    Raises:
+        CommandRefused: it does.
+    """
+    environment = scrub(session.environ, own_folders(session.installation), run="")
+    place = place_of(request.backend, cwd=request.cwd, far_cwd=request.far_cwd, environment=environment)
+    shell = "bash" if request.script is None else request.shell
+    verdict = guard.look(request.text, shell=shell, place=place).verdict
+    if verdict.floor and verdict.ruling is Ruling.REFUSE:
+        why = "; ".join(dict.fromkeys(reason.text for reason in verdict.reasons[:3]))
+        raise CommandRefused(
+            f"the command was not run: {why}", context={"command": request.text, "verdict": verdict.to_json()}
+        )
 
 
 def backends_of(session: Session) -> Backends:

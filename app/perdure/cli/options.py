@@ -24,6 +24,16 @@ class ExecuteOptions(TypedDict):
     session_name: str | None
 
 
+class RunOptions(TypedDict):
+    """The options of `run`."""
+
+    pairs: tuple[str, ...]
+    document: str | None
+    no_prompt: bool
+    answer_within: float | None
+    session_name: str | None
+
+
 class AllowOptions(TypedDict):
     """The options of `allow add`."""
 

@@ -100,6 +100,7 @@ def question_of(entry: Entry, now: dt.datetime) -> str:
 
 def _words_for(entry: Entry) -> str:
     pinned = entry.proposal.pinned
-    scopes = ", ".join(scope.value for scope in pinned.scopes)
+    *first, last = (scope.value for scope in pinned.scopes)
+    scopes = f"{', '.join(first)} or {last}" if first else last
     default = "; without an answer it is not run" if pinned.default is Default.DENY else ""
     return f"Type {scopes} to approve, or decline [reason]{default}:"

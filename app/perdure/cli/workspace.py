@@ -11,6 +11,7 @@ from perdure.cli.approving import authority_for, decider_for
 from perdure.cli.asking import asker_for, at_a_terminal
 from perdure.cli.execute import run_in_terminal
 from perdure.cli.guard import directory_of, make_guard
+from perdure.cli.options import RunOptions
 from perdure.cli.session import Session
 from perdure.domain.operation import OperationKind, Surface
 from perdure.domain.workspace import CodeResult
@@ -21,12 +22,17 @@ _PYTHON = "python.exe" if os.name == "nt" else "python3"
 """Of the PATH that commands get, never the app's own."""
 
 
-def make_workspace(session: Session) -> LocalWorkspace:
-    """Return what tools work with in the current directory; the person at the terminal is asked, where there is one."""
-    prompt = at_a_terminal(session)
-    authority = authority_for(Surface.CLI, yolo=False, answerable=prompt)
+def make_workspace(session: Session, options: RunOptions) -> LocalWorkspace:
+    """Return what tools work with in the current directory.
+
+    The person at the terminal is asked, where there is one; whoever is elsewhere, where the options say so.
+    """
+    prompt = not options["no_prompt"]
+    answerable = at_a_terminal(session) if prompt else session.installation.home.is_dir()
+    authority = authority_for(Surface.CLI, yolo=False, answerable=answerable, session=options["session_name"])
     decider = decider_for(session, authority, runs=True)
-    asker = asker_for(session, authority, prompt=True, seconds=None) if prompt else None
+    seconds = options["answer_within"] or decider.policy.ttl
+    asker = asker_for(session, authority, prompt=prompt, seconds=seconds) if answerable else None
     cwd = directory_of(session, None)
 
     def start_code(code: str, seconds: float) -> CodeResult:
@@ -43,6 +49,7 @@ def make_workspace(session: Session) -> LocalWorkspace:
         cwd=cwd,
         guard=make_guard(session.installation),
         decide=decider.decide,
+        recheck=decider.recheck,
         start_code=start_code,
         asker=asker,
     )

@@ -1,8 +1,8 @@
 """From a person's yes to the right to start one run: what was approved is looked at again before it is claimed.
 
 Owns: asking until this run has an approval of its own, and the errors of everything else that may come of asking. Does
-not own: asking (approvals), starting (terminal). Keeps: recheck-stricter-blocks, approval-single-use: what is not any
-more what was shown is blocked, and says so.
+not own: asking (approvals), starting (terminal). Keeps: recheck-stricter-blocks,
+recheck-uses-no-grant, approval-single-use: what is not any more what was shown is blocked, and says so.
 """
 
 from __future__ import annotations
@@ -47,15 +47,21 @@ class Seen:
 
 
 async def claim(
-    asker: Asker, look: Callable[[], Seen], run: str, note: Callable[[Asked], None]
+    asker: Asker,
+    look: Callable[[], Seen],
+    run: str,
+    note: Callable[[Asked], None],
+    *,
+    again: Callable[[], Seen],
 ) -> tuple[Asked | None, Decision]:
     """Return an approval that only this run has, with what is decided now; none where none is needed any more.
 
     Args:
         asker: what asks.
-        look: looks at what would be run, as it is now.
+        look: looks at what would be run, as it is now; what grants it is used up by that.
         run: the run's id.
         note: writes down what came of asking, before anything follows from it.
+        again: looks at it after a yes, which uses up no grant: the yes is what it runs by.
 
     Raises:
         PerdureError: there is none, for the reason that it gives; nothing was started.
@@ -69,7 +75,7 @@ async def claim(
         try:
             note(asked)
             require_approved(asked)
-            if await _claimed(asker, asked, seen, look, run):
+            if await _claimed(asker, asked, seen, again, run):
                 return asked, seen.decision
         except BaseException as error:
             # What is not going to be run must not look as if it were; after a claim this changes nothing.

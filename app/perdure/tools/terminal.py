@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import os
 import secrets
 import shlex
@@ -64,6 +65,7 @@ _GRACE_SECONDS = 2.0
 _DRAIN_SECONDS = 1.0
 _CHUNK = 64 * 1024
 _FLOOR = frozenset({Stage.CATASTROPHIC, Stage.OWN_FEET})
+_Decide = Callable[[Operation, View], Decision]
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != "win32" else ()))
 
 
@@ -131,8 +133,10 @@ class Terminal:
     """Where the commands of an agent are run."""
 
     guard: Guard
-    decide: Callable[[Operation, View], Decision]
+    decide: _Decide
     """The one pipeline, with everything that it depends on at this moment."""
+    recheck: _Decide | None = None
+    """The same for what a person has approved, which uses nothing up; None where nothing is ever used up."""
     asker: Asker | None = None
     """What asks a person; None where nobody can be asked."""
     environ: Mapping[str, str]
@@ -171,7 +175,7 @@ class Terminal:
         environment = scrub(self.environ, self.own_folders, run)
         way = self._way(request, environment, run)
         # A text may take its whole budget to read: nothing else of this process waits for it.
-        view, decision = await anyio.to_thread.run_sync(self._decide, request, environment)
+        view, decision = await anyio.to_thread.run_sync(self._decide, request, environment, self.decide)
         verdict = view.verdict
         masked = mask(operation_of(request))
         unjailed: JailUnavailable | None = None
@@ -229,14 +233,17 @@ class Terminal:
                 scope=None if life.scope is None else life.scope.value,
             )
 
-        asked, decision = await claim(asker, lambda: self._look(request, environment), run, note)
+        look = functools.partial(self._look, request, environment)
+        asked, decision = await claim(
+            asker, lambda: look(self.decide), run, note, again=lambda: look(self.recheck or self.decide)
+        )
         if asked is None:
             _require(decision, None, request)
         return asked
 
-    def _look(self, request: Request, environment: Mapping[str, str]) -> Seen:
+    def _look(self, request: Request, environment: Mapping[str, str], decide: _Decide) -> Seen:
         """Return what would be run now, what is decided of it now, and which directory that is in."""
-        view, decision = self._decide(request, environment)
+        view, decision = self._decide(request, environment, decide)
         operation, here = operation_of(request), request.backend == LOCAL
         # Which program and which directory are meant elsewhere cannot be looked up here.
         found = os.stat(request.cwd if here else os.sep)
@@ -247,11 +254,11 @@ class Terminal:
             place=(found.st_dev, found.st_ino),
         )
 
-    def _decide(self, request: Request, environment: Mapping[str, str]) -> tuple[View, Decision]:
+    def _decide(self, request: Request, environment: Mapping[str, str], decide: _Decide) -> tuple[View, Decision]:
         shell = "bash" if request.script is None else request.shell
         place = place_of(request.backend, cwd=request.cwd, far_cwd=request.far_cwd, environment=environment)
         view = self.guard.look(request.text, shell=shell, place=place)
-        return view, self.decide(operation_of(request), view)
+        return view, decide(operation_of(request), view)
 
     async def _started(
         self, start: _Start, record: RunRecord, run: str, verdict: Verdict, asked: Asked | None

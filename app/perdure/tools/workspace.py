@@ -12,6 +12,7 @@ protected file (a hard link) can be taken away, and what it names cannot be writ
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import stat
@@ -77,6 +78,8 @@ class LocalWorkspace:
     decide: Callable[[Operation, View], Decision]
     start_code: Callable[[str, float], CodeResult]
     """Runs Python text by way of the terminal."""
+    recheck: Callable[[Operation, View], Decision] | None = None
+    """As `decide`, for what a person has approved, which uses nothing up; None where nothing is ever used up."""
     asker: Asker | None = None
     """What asks a person; None where nobody can be asked."""
     drives: bool = field(default=_DRIVES)
@@ -245,7 +248,7 @@ class LocalWorkspace:
         diff: str | None = None,
     ) -> Asked | None:
         """Have it decided, and go on only where it is allowed or approved; return the approval, where there is one."""
-        seen = self._look(kind, facts, by, diff)
+        seen = self._look(kind, facts, by, diff, self.decide)
         decision = seen.decision
         if decision.ruling is Ruling.ALLOW:
             return None
@@ -253,12 +256,19 @@ class LocalWorkspace:
             return self._approved(self.asker, kind, facts, by, diff)
         raise _denied(decision, seen.operation, seen.view)
 
-    def _look(self, kind: OperationKind, facts: Sequence[FileFacts], by: str, diff: str | None) -> Seen:
+    def _look(
+        self,
+        kind: OperationKind,
+        facts: Sequence[FileFacts],
+        by: str,
+        diff: str | None,
+        decide: Callable[[Operation, View], Decision],
+    ) -> Seen:
         """Return what would be done now, and what is decided of it now."""
         view = self.guard.look_at(file_reading(kind, facts, cwd=self.cwd, by=by))
         operation = Operation(kind=kind, paths=tuple(fact.entry for fact in facts), cwd=self.cwd, diff=diff)
         found = os.stat(self.cwd)
-        decision = self.decide(operation, view)
+        decision = decide(operation, view)
         return Seen(operation=operation, decision=decision, view=view, place=(found.st_dev, found.st_ino))
 
     def _approved(
@@ -266,18 +276,23 @@ class LocalWorkspace:
     ) -> Asked | None:
         """Return a person's approval, which is this call's alone; None where none is needed any more."""
 
-        def look() -> Seen:
-            return self._look(kind, [self._facts(fact.entry, role=fact.role) for fact in facts], by, diff)
+        def look(decide: Callable[[Operation, View], Decision]) -> Seen:
+            return self._look(kind, [self._facts(fact.entry, role=fact.role) for fact in facts], by, diff, decide)
+
+        def again() -> Seen:
+            return look(self.recheck or self.decide)
 
         run = secrets.token_urlsafe(12)
         try:
-            asked, decision = anyio.run(claim, asker, look, run, lambda asked: None)
+            asked, decision = anyio.run(
+                functools.partial(claim, asker, lambda: look(self.decide), run, lambda asked: None, again=again)
+            )
         except ToolFailed:
             raise
         except PerdureError as error:
             raise _not_approved(error) from error
         if asked is None and decision.ruling is not Ruling.ALLOW:
-            seen = look()
+            seen = again()
             raise _denied(decision, seen.operation, seen.view)
         return asked
 

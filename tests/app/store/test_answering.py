@@ -41,11 +41,11 @@ class Desk:
         self.work = work
         self.started: list[subprocess.Popen[str]] = []
 
-    def ask(self, *command: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-        """Start a command that waits for its answer."""
-        words = [*options, "--cwd", str(self.work), "--json", "--", *command]
+    def ask(self, *command: str, options: tuple[str, ...] = (), words: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        """Start a command that waits for its answer, through `exec` or with other words."""
+        words = words or ("exec", "--no-prompt", *options, "--cwd", str(self.work), "--json", "--")
         process = subprocess.Popen(
-            [str(self.generation.python), "-I", "-m", "perdure", "exec", "--no-prompt", *words],
+            [str(self.generation.python), "-I", "-m", "perdure", *words, *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -194,6 +194,44 @@ def test_what_is_not_any_more_what_was_shown_is_blocked(desk: Desk, what: str) -
     assert kept["execution_reason"]
 
 
+@pytest.mark.proves("recheck-stricter-blocks", "recheck-policy-anew")
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        ("approvals:\n  deny: ['rm *']\n", "a rule of the operator denies it"),
+        ("approvals:\n  ask: ['rm *']\n", "a rule of the operator wants a person asked"),
+        ("approvals: [\n", "the policy could not be evaluated"),
+    ],
+)
+def test_a_rule_that_is_written_while_a_question_waits_counts(desk: Desk, written: str, why: str) -> None:
+    waiting = desk.ask("rm -r build")
+    identity = desk.open()
+    path = desk.generation.home / "profiles" / "default" / "app.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(written)
+    # For the session: what is granted by that is no way around the rule.
+    desk.run("approve", identity, "session")
+    (error,) = desk.end(waiting)["errors"]
+    assert (error["code"], why in error["summary"]) == ("command-blocked", True), error
+    (kept,) = desk.kept()
+    assert (kept["status"], kept["execution"]) == ("approved", "blocked")
+    assert (desk.work / "build").exists()
+
+
+@pytest.mark.proves("recheck-uses-no-grant")
+def test_a_run_by_a_persons_yes_uses_up_no_grant(desk: Desk) -> None:
+    waiting = desk.ask("frobnicate")
+    identity = desk.open()
+    assert desk.generation.run("allow", "add", "frobnicate", "--uses", "1").returncode == 0
+    desk.run("approve", identity)
+    assert desk.end(waiting)["exit_code"] == 127
+    # By the grant, which is used up with that; then it is asked about again.
+    assert desk.end(desk.ask("frobnicate"))["exit_code"] == 127
+    asked = desk.ask("frobnicate")
+    assert desk.open() != identity
+    asked.kill()
+
+
 @pytest.mark.proves("answer-scope-clamped")
 def test_a_session_is_granted_and_what_takes_much_away_never_for_always(desk: Desk) -> None:
     waiting = desk.ask("rm -r build", options=("--session", "one"))
@@ -282,6 +320,7 @@ def test_only_words_at_the_prompt_answer(
     person.type(typed)
     ended, shown = person.end()
     assert (ended, says in shown) == (code, True), shown
+    assert "Type once or session to approve, or decline [reason]; without an answer it is not run:" in shown
     (kept,) = desk.kept()
     assert (kept["status"], kept["cause"]) == (status, cause)
     assert (desk.work / "build").exists() == (status != "approved")
