@@ -469,6 +469,9 @@ ROWS = (
 )
 
 ELSEWHERE: Mapping[str, str] = {
+    "ops/doctor.py: install bubblewrap, or: perdure-pm config set host.protect prefer   (then perdure-pm install)": (
+        "tests/pm/integration/test_protection.py::test_doctor_says_what_is_behind_and_what_is_missing"
+    ),
     "adapters/uv_failures.py: where you trust that address: perdure-pm config set install.direct-urls {name}": ADDRESS,
     "ops/verify.py: where it is to end by itself: perdure-pm config set host.serve --unset": "tests/pm/integration/"
     "test_hosting.py::test_a_version_that_ends_by_itself_is_not_selected_and_the_receipt_says_how_it_ended",

@@ -94,6 +94,7 @@ def host_show(session: Session) -> Answer:
         "plugin-groups": list(config.host_plugin_groups),
         "health": config.host_health,
         "serve": config.host_serve,
+        "protect": config.host_protect,
         "environment": dict(config.host_environment),
         "version": record.get("version"),
         "generation": None if current is None else current.identity,

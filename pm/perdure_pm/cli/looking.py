@@ -106,6 +106,10 @@ def show_status(data: Mapping[str, Any]) -> str:
     pm = data["pm"]
     rows.append(["pm", f"{pm['version']}, runtime {pm['runtime'] or 'none'}, uv {pm['uv'] or 'none'}"])
     rows.append(["lazy installs", "allowed" if data["policy"]["lazy"] else "off"])
+    protect = data["protect"]
+    if protect["policy"] != "off":
+        works = f"does not work here: {protect['why_not']}" if protect["why_not"] else "works here"
+        rows.append(["protect", f"{protect['policy']}; {works}"])
     if data["running"]:
         rows.append(["running", data["running"]])
     last = data["last"]

@@ -20,6 +20,7 @@ if not exist "%environment%\Scripts\python.exe" (
     exit /b 1
 )
 @ENVIRONMENT@
+@PROTECT@
 "%environment%\Scripts\@COMMAND@.exe" %*
 exit /b %errorlevel%
 :pm

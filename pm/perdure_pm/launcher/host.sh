@@ -20,18 +20,27 @@ if [ -n "$problem" ]; then
     exit 1
 fi
 @ENVIRONMENT@
+script=
 if [ "@COMMAND@" = perdure ]; then
     safe=${PERDURE_SAFE_MODE-}
     [ "${1-}" = --safe-mode ] && safe=1
     case $safe in
     1 | [Tt]rue | TRUE | [Yy]es | YES | [Oo]n | ON)
-        # Without site, nothing that a plugin's distribution has Python run at every start is run either.
         for start in "$environment"/lib/python*/site-packages/perdure/safe_start.py; do
-            [ -r "$start" ] && exec "$environment/bin/python" -I -S "$start" "$@"
+            [ -r "$start" ] && script=$start && break
         done
         ;;
     esac
 fi
 # The script is named to the interpreter: its first line cannot hold every path, and PYTHON* must not reach it.
-[ ! -r "$folder/start.py" ] || exec "$environment/bin/python" -I "$folder/start.py" "$environment/bin/@COMMAND@" "$@"
-exec "$environment/bin/python" -I "$environment/bin/@COMMAND@" "$@"
+if [ -n "$script" ]; then
+    # Without site, nothing that a plugin's distribution has Python run at every start is run either.
+    set -- -S "$script" "$@"
+elif [ -r "$folder/start.py" ]; then
+    set -- "$folder/start.py" "$environment/bin/@COMMAND@" "$@"
+else
+    set -- "$environment/bin/@COMMAND@" "$@"
+fi
+set -- "$environment/bin/python" -I "$@"
+@PROTECT@
+exec "$@"

@@ -29,6 +29,7 @@ from perdure_pm.model.requirement import find_entry_problem, find_requirement_pr
 SCHEMA = 1
 IMPORT_SECONDS = 30
 STAYS_SECONDS = 20
+PROTECTIONS = ("off", "prefer", "require")
 
 Typed = bool | str | int | list[str]
 """What a key can be set to."""
@@ -92,6 +93,13 @@ HOME_KEYS: tuple[Key, ...] = (
         default=STAYS_SECONDS,
     ),
     Key(name="host.environment", kind="variables", meaning="variables that the host's launchers set"),
+    Key(
+        name="host.protect",
+        kind="choice",
+        choices=PROTECTIONS,
+        meaning="whether the host is started with this home read-only: require, prefer (where it can be had) or off",
+        default=PROTECTIONS[0],
+    ),
     Key(
         name="host.python",
         kind="text",
@@ -188,6 +196,7 @@ class HomeConfig:
     """Seconds."""
     host_python: str | None = None
     host_environment: Mapping[str, str] = field(default_factory=dict)
+    host_protect: str = PROTECTIONS[0]
     lazy: bool = True
     build_with_host: tuple[str, ...] = ()
     """Normalised names of what is built from source with the host beside its own tools."""
@@ -244,6 +253,7 @@ def parse_home_config(document: Document) -> HomeConfig:
         host_stays=_number(found.get("host.stays"), STAYS_SECONDS),
         host_python=_text(found.get("host.python")),
         host_environment=dict(environment) if isinstance(environment, dict) else {},
+        host_protect=_text(found.get("host.protect")) or PROTECTIONS[0],
         lazy=lazy is True,
         build_with_host=_names(found.get("install.build-with-host")),
         import_seconds=_number(found.get("install.import-limit"), IMPORT_SECONDS),

@@ -21,12 +21,13 @@ from perdure_pm.ops.editables import find_gone, say_gone
 from perdure_pm.ops.external import find_problem, read_programs
 from perdure_pm.ops.interpreters import find_own_damage, version_of
 from perdure_pm.ops.launchers import find_launcher_faults
+from perdure_pm.ops.protection import find_protection
 from perdure_pm.ops.runtime import find_runtime_problem, load_runtime
 from perdure_pm.ops.seed import find_seed_problem, seed_source
 from perdure_pm.ops.soundness import find_all_damage, find_changed_python
 from perdure_pm.ops.tool_uv import find_uv_problem
 from perdure_pm.store import receipts
-from perdure_pm.store.config import load_file
+from perdure_pm.store.config import load_file, load_home_config
 from perdure_pm.store.generations import (
     DAMAGED_RECORD,
     Generation,
@@ -368,6 +369,16 @@ def _examine_launchers(layout: Layout, profiles: list[str], environ: Mapping[str
             hint = f"install what it needs, or leave it out: perdure-pm plugin disable {program}"
             summary = f"the external plugin {program} cannot run: {problem}"
             yield Problem(code="external-broken", summary=summary, hint=hint, profile=name)
+    protection = find_protection(layout, sorted(commands))
+    if protection["policy"] == "require" and protection["why_not"] is not None:
+        summary = f"host.protect is require, and the home cannot be protected from its host: {protection['why_not']}"
+        hint = "install bubblewrap, or: perdure-pm config set host.protect prefer   (then perdure-pm install)"
+        yield Problem(code="protection-missing", summary=summary, hint=hint)
+    with contextlib.suppress(ConfigInvalid):
+        asked = load_home_config(layout).host_protect
+        if commands and asked != protection["policy"]:
+            summary = f"host.protect is {asked}, and the launchers still do what {protection['policy']} says"
+            yield Problem(code="protection-behind", summary=summary, hint="perdure-pm install")
     for fault in find_launcher_faults(layout, sorted(commands), sorted(programs)):
         yield Problem(code="launcher-damaged", summary=fault, hint=REPAIR)
 

@@ -27,7 +27,7 @@ from perdure_pm.store.pointer import list_profiles
 def follow_commands(context: Context, generation: Generation) -> None:
     """Have a launcher for each command of a generation's host, as config.yaml says now, and none of a host before it.
 
-    Where config.yaml has faults nobody knows the variables: launchers that are there stay as they are.
+    Where config.yaml has faults nobody knows what it sets: launchers that are there stay as they are.
     """
     layout, filesystem = context.layout, context.filesystem
     try:
@@ -36,7 +36,8 @@ def follow_commands(context: Context, generation: Generation) -> None:
         missing = [name for name in _commands(generation, ()) if not has_launcher(layout, name)]
         write_host_launchers(filesystem, layout, missing, {})
         return
-    write_host_launchers(filesystem, layout, _commands(generation, config.host_commands), config.host_environment)
+    commands = _commands(generation, config.host_commands)
+    write_host_launchers(filesystem, layout, commands, config.host_environment, config.host_protect)
     write_external_launchers(filesystem, layout, _programs(context, generation))
     kept = set(_programs(context, generation))
     for profile in list_profiles(layout):

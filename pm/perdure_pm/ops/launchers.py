@@ -20,12 +20,10 @@ from perdure_pm.adapters.interpreter import Interpreter, find_library
 from perdure_pm.model.errors import UsageFault
 from perdure_pm.store.home import LAUNCHER_MARK
 from perdure_pm.store.layout import Layout, relative_to_home
+from perdure_pm.store.protection import MAX_BYTES, OFF
 from perdure_pm.store.reading import read_regular
 
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-
-MAX_BYTES = 1 << 16
-"""More than any launcher has."""
 
 
 def write_pm_launcher(filesystem: ports.Filesystem, layout: Layout, templates: Path | None = None) -> None:
@@ -38,12 +36,21 @@ def write_host_launchers(
     layout: Layout,
     commands: list[str],
     environment: Mapping[str, str] | None = None,
+    protect: str = OFF,
 ) -> None:
-    """Have one launcher for each command of the host, which sets `environment`; `perdure pm …` hands over to PM."""
+    """Have one launcher for each command of the host; `perdure pm …` hands over to PM.
+
+    Args:
+        filesystem: writes them.
+        layout: the home.
+        commands: their names.
+        environment: the variables that they set.
+        protect: whether they start the host with the home read-only: require, prefer or off.
+    """
     for command in commands:
         text = _template("host").replace("@COMMAND@", _checked(command))
-        line = f"@ENVIRONMENT@{_line_end()}"
-        _write(filesystem, layout, command, text.replace(line, _settings(environment or {})))
+        text = text.replace(f"@ENVIRONMENT@{_line_end()}", _settings(environment or {}))
+        _write(filesystem, layout, command, text.replace(f"@PROTECT@{_line_end()}", _protection(protect)))
 
 
 def write_external_launchers(filesystem: ports.Filesystem, layout: Layout, names: Collection[str]) -> None:
@@ -102,7 +109,7 @@ def read_library(layout: Layout, folder: Path) -> Path | None:
 def write_start(filesystem: ports.Filesystem, folder: Path) -> None:
     """Have `start.py` in a generation, which its launchers give the interpreter to run, and what it says on failure."""
     source = Path(__file__).resolve().parent.parent / "launcher"
-    for name in ("start.py", "start_refusal.py", "external.py"):
+    for name in ("start.py", "start_refusal.py", "external.py", "protect.py"):
         filesystem.copy_file(source / name, folder / name)
 
 
@@ -114,7 +121,9 @@ def find_launcher_faults(layout: Layout, commands: list[str], external: Collecti
         path = _place(layout, name)
         text = _template(kind).replace("@COMMAND@", name)
         # What stands between is what config.yaml sets, which may be changing now.
-        before, _, after = text.partition(f"@ENVIRONMENT@{_line_end()}")
+        before, *between, after = (
+            re.split(f"@(?:ENVIRONMENT|PROTECT)@{_line_end()}", text) if kind == "host" else (text, text)
+        )
         try:
             found = read_regular(path, MAX_BYTES).decode("utf-8", "replace")
         except FileNotFoundError:
@@ -123,7 +132,7 @@ def find_launcher_faults(layout: Layout, commands: list[str], external: Collecti
         except OSError as error:
             faults.append(f"the launcher {path} cannot be read: {error.strerror or error}")
             continue
-        if not found.startswith(before) or not found.endswith(after):
+        if not found.startswith(before) or not found.endswith(after) or any(part not in found for part in between):
             faults.append(f"the launcher {path} is not what PM writes")
         elif sys.platform != "win32" and not os.access(path, os.X_OK):
             faults.append(f"the launcher {path} is not executable")
@@ -136,6 +145,18 @@ def _settings(environment: Mapping[str, str]) -> str:
         escaped = {name: value.replace("%", "%%") for name, value in sorted(environment.items())}
         return "".join(f'set "{name}={value}"{_line_end()}' for name, value in escaped.items())
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(environment.items()))
+
+
+def _protection(protect: str) -> str:
+    """Return the lines of a launcher that have the host started with the home read-only."""
+    if protect == OFF:
+        return ""
+    if sys.platform == "win32":
+        why = "the home cannot be protected from this host: there is no protection of hosts for Windows"
+        lines = [f"rem host.protect: {protect}", f"echo {'error' if protect == 'require' else 'notice'}: {why} 1>&2"]
+        return "".join(f"{line}{_line_end()}" for line in [*lines, *(["exit /b 1"] if protect == "require" else [])])
+    folder = Path(__file__).resolve().parent.parent / "launcher"
+    return (folder / "protect.sh").read_text(encoding="utf-8").replace("@POLICY@", protect)
 
 
 def _line_end() -> str:

@@ -21,6 +21,7 @@ from perdure_pm.store.generations import Generation, list_generations, load_curr
 from perdure_pm.store.layout import Layout, environment_python
 from perdure_pm.store.pointer import list_profiles, load_pointer, read_plain
 from perdure_pm.store.policy import lazy_allowed
+from perdure_pm.store.protection import OFF, read_protection
 from perdure_pm.store.published import load_published
 from perdure_pm.store.recorded import moved_names_of, recorded_versions, selection_of
 from perdure_pm.store.trial import load_trial, show_trial
@@ -67,6 +68,7 @@ def read_status(layout: Layout, profile: str, environ: Mapping[str, str], *, no_
         "others": [_show_briefly(found) for found in sealed if current is None or found.identity != current.identity],
         "pm": pm,
         "policy": {"lazy": lazy_allowed(layout, environ, no_lazy)},
+        "protect": _protection(layout, current),
         "running": _running(layout),
         "last": None if last is None else show_receipt(last),
         "obligations": [] if last is None else list(last.obligations),
@@ -175,6 +177,16 @@ def _read_runtime(layout: Layout, findings: list[str]) -> dict[str, Any]:
     if found["runtime"] and not environment_python(layout.runtime(found["runtime"]) / "venv").exists():
         findings.append(f"the interpreter of PM's runtime {found['runtime']} is gone")
     return found
+
+
+def _protection(layout: Layout, current: Generation | None) -> Mapping[str, Any]:
+    commands = [] if current is None else current.record["host"]["commands"]
+    policies = {read_protection(layout, command) for command in commands if isinstance(command, str)} - {OFF}
+    if not policies:
+        return {"policy": OFF, "why_not": None}
+    from perdure_pm.ops.protection import find_protection  # trying it starts processes
+
+    return find_protection(layout, commands)
 
 
 def _running(layout: Layout) -> str | None:

@@ -29,6 +29,7 @@ host.health               -                default
 host.serve                -                default
 host.stays                20               default
 host.environment          -                default
+host.protect              off              default
 host.python               -                default
 host.checkout             -                default
 install.lazy              true             default

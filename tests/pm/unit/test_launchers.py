@@ -378,6 +378,8 @@ def test_every_placeholder_is_one_that_gets_filled(template: str) -> None:
     whose = {
         "@COMMAND@": {"host", "handover", "external"},
         "@ENVIRONMENT@": {"host"},
+        "@PROTECT@": {"host"},
+        "@POLICY@": {"protect"},
         "@TARGET@": {"command", "activate"},
         "@PYTHON@": {"activate"},
     }
