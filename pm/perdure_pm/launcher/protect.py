@@ -221,7 +221,7 @@ def start(command: list[str], words: list[str]) -> int:
 
 def wait(child: int, host: int | None) -> tuple[int, set[int]]:
     """Return how bwrap ended, and the signals that came until then; those that only came here are passed on."""
-    seen = set()
+    seen: set[int] = set()
     while True:
         told = signal.sigwaitinfo(PASSED | {signal.SIGCHLD})
         if told.si_signo == signal.SIGCHLD:

@@ -95,6 +95,7 @@ def test_the_same_as_json(pm: CommandLine, layout: Layout) -> None:
             "others": [],
             "pm": {"version": "0.1.0", "runtime": None, "uv": None},
             "policy": {"lazy": True},
+            "protect": {"policy": "off", "why_not": None},
             "running": None,
             "last": None,
             "obligations": [],

@@ -19,6 +19,7 @@ from perdure_pm.model.errors import UsageFault
 from perdure_pm.ops import launchers
 from perdure_pm.ops.launchers import write_command_launcher, write_host_launchers, write_pm_launcher
 from perdure_pm.store.layout import Layout
+from perdure_pm.store.protection import read_protection
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
 
@@ -392,7 +393,7 @@ def test_a_launcher_for_windows_is_whole(kind: str, monkeypatch: pytest.MonkeyPa
     """Generated and reviewed, not tried: what can be checked without Windows is checked here."""
     with monkeypatch.context() as patch:
         patch.setattr(sys, "platform", "win32")
-        text = launchers._template(kind)
+        text = launchers._template(kind).replace("@PROTECT@\r\n", launchers._protection("require"))
     for placeholder, value in FILLED.items():
         text = text.replace(placeholder, value)
     assert "@" not in text.replace("@echo off", "")
@@ -441,3 +442,34 @@ def test_an_interrupt_before_the_command_line_is_there_is_one_line(tmp_path: Pat
     ended = subprocess.run([sys.executable, entry, "--json"], capture_output=True, text=True, check=False)
     (error,) = json.loads(ended.stdout)["errors"]
     assert (ended.returncode, ended.stderr, error["code"]) == (130, "", "cancelled")
+
+
+@pytest.mark.parametrize("policy", ["require", "prefer"])
+def test_a_launcher_says_what_it_does_about_protection_and_one_that_was_changed_is_told(
+    home: Path, policy: str
+) -> None:
+    layout, filesystem = Layout(home), LocalFilesystem()
+    write_host_launchers(filesystem, layout, ["perdure"], {"protect": "off", "A": "# host.protect: off"}, policy)
+    assert read_protection(layout, "perdure") == policy
+    assert launchers.find_launcher_faults(layout, ["perdure"]) == [
+        "the launcher " + str(layout.bin / "perdure-pm") + " is missing"
+    ]
+    path = layout.bin / "perdure"
+    for shell in SHELLS:
+        subprocess.run([*shell, "-n", path], check=True, capture_output=True)
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('"$environment/bin/python" -I "$@"', "true"), encoding="utf-8"
+    )
+    assert f"the launcher {path} is not what PM writes" in launchers.find_launcher_faults(layout, ["perdure"])
+    write_host_launchers(filesystem, layout, ["perdure"])
+    assert read_protection(layout, "perdure") == "off"
+    assert read_protection(layout, "absent") == "off"
+
+
+def test_a_launcher_for_windows_refuses_what_it_cannot_protect(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    refusing, saying = launchers._protection("require"), launchers._protection("prefer")
+    assert refusing.endswith("exit /b 1\r\n")
+    assert "echo error: " in refusing
+    assert "exit" not in saying
+    assert "echo notice: " in saying
