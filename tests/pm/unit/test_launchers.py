@@ -445,28 +445,23 @@ def test_an_interrupt_before_the_command_line_is_there_is_one_line(tmp_path: Pat
 
 
 @pytest.mark.parametrize("policy", ["require", "prefer"])
-def test_a_launcher_says_what_it_does_about_protection_and_one_that_was_changed_is_told(
-    home: Path, policy: str
-) -> None:
+def test_a_launcher_says_whether_it_protects_and_one_that_was_changed_is_told(home: Path, policy: str) -> None:
     layout, filesystem = Layout(home), LocalFilesystem()
+    write_pm_launcher(filesystem, layout)
     write_host_launchers(filesystem, layout, ["perdure"], {"protect": "off", "A": "# host.protect: off"}, policy)
     assert read_protection(layout, "perdure") == policy
-    assert launchers.find_launcher_faults(layout, ["perdure"]) == [
-        "the launcher " + str(layout.bin / "perdure-pm") + " is missing"
-    ]
+    assert launchers.find_launcher_faults(layout, ["perdure"]) == []
     path = layout.bin / "perdure"
     for shell in SHELLS:
         subprocess.run([*shell, "-n", path], check=True, capture_output=True)
-    path.write_text(
-        path.read_text(encoding="utf-8").replace('"$environment/bin/python" -I "$@"', "true"), encoding="utf-8"
-    )
-    assert f"the launcher {path} is not what PM writes" in launchers.find_launcher_faults(layout, ["perdure"])
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"$environment/bin/python" -I "$@"', "true"), encoding="utf-8")
+    assert launchers.find_launcher_faults(layout, ["perdure"]) == [f"the launcher {path} is not what PM writes"]
     write_host_launchers(filesystem, layout, ["perdure"])
-    assert read_protection(layout, "perdure") == "off"
-    assert read_protection(layout, "absent") == "off"
+    assert [read_protection(layout, command) for command in ("perdure", "absent")] == ["off", "off"]
 
 
-def test_a_launcher_for_windows_refuses_what_it_cannot_protect(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launcher_for_windows_refuses_what_it_cannot_protect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     refusing, saying = launchers._protection("require"), launchers._protection("prefer")
     assert refusing.endswith("exit /b 1\r\n")
