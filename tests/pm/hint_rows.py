@@ -381,6 +381,10 @@ ROWS = (
         state=diagnosed("external-broken", program_sick),
     ),
     Row(
+        site="ops/doctor.py: perdure-pm install",
+        state=diagnosed("protection-behind", ran("config", "set", "host.protect", "prefer")),
+    ),
+    Row(
         site="ops/configured_packages.py: {fault.summary}; what config.yaml has under packages is not in line: "
         "perdure-pm install",
         state=said("install", line="not in line", before=package_in_the_way),
