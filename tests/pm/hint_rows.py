@@ -473,6 +473,9 @@ ROWS = (
 )
 
 ELSEWHERE: Mapping[str, str] = {
+    "store/managed.py: change it in the flake and build again; or have an installation of PM's own beside it, "
+    "in a checkout: python3 pm/bootstrap.py --home DIR up": "tests/system/test_up.py::"
+    "test_up_without_json_speaks_to_a_person",
     "ops/doctor.py: install bubblewrap, or: perdure-pm config set host.protect prefer   (then perdure-pm install)": (
         "tests/pm/integration/test_protection.py::test_doctor_says_what_is_behind_and_what_is_missing"
     ),
