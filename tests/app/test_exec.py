@@ -99,6 +99,17 @@ def test_what_is_refused_or_asked_about_is_not_started(generation: Generation, t
     assert [line["event"] for line in records(generation)] == ["judged", "judged"]
 
 
+@pytest.mark.proves("approvals-secrets-masked")
+def test_a_secret_of_a_command_is_not_in_what_is_said_of_it_in_the_record_either(
+    generation: Generation, tmp_path: Path
+) -> None:
+    line = "deploy --token hunter2hunter2 && rm -r hunter2hunter2"
+    generation.run("exec", "--json", "--cwd", str(tmp_path), "--", line)
+    (judged,) = [each for each in records(generation) if each["event"] == "judged"]
+    assert "hunter2hunter2" not in json.dumps(judged)
+    assert "[secret-1:token]" in json.dumps(judged["decision"]["touches"])
+
+
 @pytest.mark.proves("exec-recorded", "exec-guard-first")
 def test_without_its_record_nothing_is_started(generation: Generation, tmp_path: Path) -> None:
     (generation.home / "state").mkdir()

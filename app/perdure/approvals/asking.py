@@ -18,7 +18,7 @@ import anyio
 
 from perdure.approvals.commands import judged
 from perdure.approvals.grants import grants_of
-from perdure.approvals.redact import mask_text
+from perdure.approvals.redact import mask_said
 from perdure.approvals.service import Approvals, Asked, Channel, ChannelFailed
 from perdure.domain.decision import Decision
 from perdure.domain.errors import ApprovalCancelled
@@ -103,7 +103,8 @@ class Asker:
                 pinned=Pinned(
                     risk=decision.risk,
                     reasons=tuple(
-                        dataclasses.replace(reason, text=mask_text(reason.text)) for reason in decision.reasons
+                        dataclasses.replace(reason, text=str(mask_said(operation, reason.text)))
+                        for reason in decision.reasons
                     ),
                     scopes=decision.scopes if decision.scopes and offers else (Scope.ONCE,),
                     policy_version=decision.policy_version,

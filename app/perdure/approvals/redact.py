@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
+from perdure.domain.json_value import JsonValue
 from perdure.domain.operation import Operation
 
 # No rule may take longer than in proportion to the text, however it is written: a command can be a megabyte. So a run
@@ -121,6 +122,25 @@ def mask(operation: Operation) -> Operation:
     script = None if operation.script is None else masking.text(operation.script)
     diff = None if operation.diff is None else masking.text(operation.diff)
     return replace(operation, argv=argv, script=script, diff=diff, paths=tuple(map(masking.text, operation.paths)))
+
+
+def mask_said(operation: Operation, said: JsonValue) -> JsonValue:
+    """Return what is said of an operation as it may be kept, with the placeholders that the operation has."""
+    masking = _Masking()
+    masking.words(operation.argv)
+    for text in (operation.script, operation.diff):
+        masking.text(text or "")
+
+    def masked(value: JsonValue) -> JsonValue:
+        if isinstance(value, str):
+            return masking.text(value)
+        if isinstance(value, list):
+            return [masked(each) for each in value]
+        if isinstance(value, dict):
+            return {name: masked(each) for name, each in value.items()}
+        return value
+
+    return masked(said)
 
 
 def mask_text(text: str) -> str:

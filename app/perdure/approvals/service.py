@@ -21,6 +21,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from perdure.approvals.redact import mask_text
 from perdure.domain.errors import AnswerNotAllowed, PerdureError, StoreUnavailable
 from perdure.domain.grant import Grant
 from perdure.domain.operation import Surface
@@ -183,11 +184,11 @@ class Approvals:
 
     def not_started(self, asked: Asked, reason: str) -> None:
         """Say that starting it failed."""
-        self.store.not_started(asked.entry.proposal.id, reason, self.now())
+        self.store.not_started(asked.entry.proposal.id, mask_text(reason), self.now())
 
     def block(self, proposal: str, reason: str) -> bool:
         """Have an approval run nothing."""
-        return self.store.block(proposal, reason, self.now())
+        return self.store.block(proposal, mask_text(reason), self.now())
 
     async def _show(self, entry: Entry, channel: Channel, by: Answerer, waiting: _Waiting) -> None:
         try:
@@ -232,7 +233,7 @@ class Approvals:
             waiting.error = error
 
     def _leave(self, identity: str, waiter: str, cause: Cause | None, why: str | None) -> Entry:
-        entry = self.store.leave(identity, waiter, cause, self.now(), why)
+        entry = self.store.leave(identity, waiter, cause, self.now(), None if why is None else mask_text(why))
         self._changes += 1
         return entry
 

@@ -25,7 +25,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 
 from perdure.approvals.asking import Asker
-from perdure.approvals.redact import mask
+from perdure.approvals.redact import mask, mask_said
 from perdure.approvals.service import Approvals, Asked
 from perdure.domain.backend import FarCommand
 from perdure.domain.decision import Decision, Stage
@@ -177,7 +177,7 @@ class Terminal:
         # A text may take its whole budget to read: nothing else of this process waits for it.
         view, decision = await anyio.to_thread.run_sync(self._decide, request, environment, self.decide)
         verdict = view.verdict
-        masked = mask(operation_of(request))
+        masked = mask(operation := operation_of(request))
         unjailed: JailUnavailable | None = None
         try:
             jail = self._jail(request, way.command[0])
@@ -192,8 +192,8 @@ class Terminal:
             shell=request.shell,
             cwd=request.cwd,
             backend=request.backend,
-            verdict=verdict.to_json(),
-            decision=decision.to_json(),
+            verdict=mask_said(operation, verdict.to_json()),
+            decision=mask_said(operation, decision.to_json()),
             layers=layers_to_json(layers),
         )
         asker = self.asker if decision.ruling is Ruling.ASK else None
