@@ -34,6 +34,8 @@ _LIFE = (
     "runner_born"
 )
 _COLUMNS = f"id, payload, payload_sha256, {_LIFE}"
+_STATUSES: Mapping[object, Status] = {each.value: each for each in Status}
+_EXECUTIONS: Mapping[object, Execution] = {each.value: each for each in Execution}
 _UNRUN = (Execution.NOT_STARTED.value, Execution.DISPATCHING.value)
 
 
@@ -346,20 +348,20 @@ FROM proposals WHERE profile = ? GROUP BY session, owner ORDER BY max(created)""
             return Entry(
                 proposal=proposal,
                 life=Lifecycle(
-                    status=Status(str(status)),
+                    status=_STATUSES[status],
                     scope=None if scope is None else Scope(str(scope)),
                     cause=None if cause is None else Cause(str(cause)),
                     reason=_optional(reason),
                     answered_by=_optional(by),
                     answered_via=None if via is None else Surface(str(via)),
                     settled=at_of(settled) if isinstance(settled, int) else None,
-                    execution=Execution(str(execution)),
+                    execution=_EXECUTIONS[execution],
                     execution_reason=_optional(execution_reason),
                     run=_optional(run),
                     waiters=waiting if status == Status.PENDING else 0,
                 ),
             )
-        except ValueError as error:
+        except (ValueError, KeyError) as error:
             raise StoreDamaged(
                 f"{self._database.path}: the proposal {identity} is damaged: {error}",
                 context={"path": str(self._database.path), "id": str(identity)},
