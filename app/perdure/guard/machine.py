@@ -7,6 +7,7 @@ single commands do (builtins, programs). Effects are kept once, in the order in 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class OverBudgetError(Exception):
     """Interpreting takes too long."""
 
 
-class Machine:
+class Machine(ABC):
     """One reading of one text."""
 
     def __init__(
@@ -205,21 +206,21 @@ class Machine:
             self.depth -= 1
             self._nested = before
 
+    @abstractmethod
     def process(self, script: Script, state: State) -> State:
         """Interpret a process of its own to its end, and return what is known then. The state is used up."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run(self, command: Command, state: State) -> Outcome:
         """Interpret one command."""
-        raise NotImplementedError
 
+    @abstractmethod
     def call(self, arguments: list[Value], state: State, *, external: bool = False) -> Outcome:
         """Interpret a command by its words; `external`: only programs, neither functions nor builtins."""
-        raise NotImplementedError
 
+    @abstractmethod
     def code(self, text: Value, state: State, *, what: str) -> Outcome:
         """Interpret code in a string in this shell."""
-        raise NotImplementedError
 
     def write(self, path: str, content: Value, state: State, *, appends: bool) -> None:
         """Note what a file holds now."""
@@ -241,55 +242,55 @@ class Machine:
         found = self.session.probe.script(path)
         return values.text(found) if found is not None else values.unknown(path)
 
+    @abstractmethod
     def program(self, name: str, arguments: list[Value], state: State) -> None:
         """Note what a program does that is alike on every system; the first of the arguments is its name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cmd_code(self, text: Value, state: State, what: str) -> None:
         """Interpret code for cmd.exe in a process of its own."""
-        raise NotImplementedError
 
+    @abstractmethod
     def powershell_code(self, text: Value, state: State, what: str) -> None:
         """Interpret code for PowerShell in a process of its own."""
-        raise NotImplementedError
 
+    @abstractmethod
     def knows(self, program: str) -> bool:
         """Return whether it is known what a program does."""
-        raise NotImplementedError
 
     def own_shell(self, code: Value, state: State, what: str) -> None:
         """Interpret code in a shell that a program starts."""
         self.shell(code, state.copy(), positionals=(), name=values.text("sh"), what=what)
 
+    @abstractmethod
     def local(self, state: State, items: list[str | None]) -> None:
         """Note that names are those of the function that runs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leave(self, state: State) -> None:
         """Let the process end here."""
-        raise NotImplementedError
 
+    @abstractmethod
     def come_back(self, state: State) -> None:
         """Let the function or the sourced script end here."""
-        raise NotImplementedError
 
+    @abstractmethod
     def escape(self, state: State) -> None:
         """Let the loop end here, or this round of it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def printed(self, body: Script, state: State) -> Value:
         """Return what commands print, without the newlines at the end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def channel(self, part: Channel, state: State) -> Value:
         """Return the path of a process substitution."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shell(
         self, text: Value, state: State, *, positionals: tuple[Value, ...] | None, name: Value, what: str
     ) -> Outcome:
         """Interpret code in a string in a shell of its own."""
-        raise NotImplementedError
 
 
 _SUBSCRIPT = late(r"\w\[[^\]\[\n]*(?:\$[({]|`)")
