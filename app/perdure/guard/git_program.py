@@ -25,6 +25,7 @@ _GIT_CODE = (
     ".smudge",
 )
 """How settings end whose value git runs."""
+_CONFIG_VALUED = frozenset({"-f", "--file", "--blob", "--type", "--default", "--comment", "--value"})
 
 
 def run(machine: Machine, _name: str, words: list[Value], state: State) -> None:
@@ -75,6 +76,19 @@ def _stash(machine: Machine, rest: list[Value], state: State) -> None:
         )
 
 
+def _settings(rest: list[Value]) -> list[str]:
+    """Return the code for a shell among the values that `git config` sets."""
+    operands = [values.known(word) for word in verbs.split(rest, _CONFIG_VALUED).operands]
+    if operands[:1] == ["set"]:
+        del operands[0]
+    if len(operands) < 2 or not (value := operands[1]):
+        return []
+    # Behind the value there may be a pattern, which picks the setting whose value is another one.
+    if value.startswith("!"):
+        return [value[1:]]
+    return [value] if (operands[0] or "").lower().endswith(_GIT_CODE) else []
+
+
 def _runs(machine: Machine, subcommand: str | None, rest: list[Value], state: State) -> None:
     known = [values.known(word) for word in rest]
     if subcommand == "submodule" and "foreach" in known:
@@ -85,6 +99,7 @@ def _runs(machine: Machine, subcommand: str | None, rest: list[Value], state: St
     elif subcommand == "rebase":
         for code in verbs.split(rest, frozenset({"-x", "--exec"})).values(frozenset({"-x", "--exec"})):
             machine.own_shell(code, state, "git rebase -x")
-    elif subcommand == "config" and known and (known[-1] or "").startswith("!"):
-        with machine.under(Certainty.CONDITIONAL):
-            machine.own_shell(values.text((known[-1] or "")[1:]), state, "git config")
+    elif subcommand == "config":
+        for text in _settings(rest):
+            with machine.under(Certainty.CONDITIONAL):
+                machine.own_shell(values.text(text), state, "git config")

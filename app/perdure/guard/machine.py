@@ -296,6 +296,8 @@ class Machine(ABC):
 _SUBSCRIPT = late(r"\w\[[^\]\[\n]*(?:\$[({]|`)")
 _THROUGH_PROC = late(r"/+proc/+[^/]+/+(?:task/+[^/]+/+)?(root|cwd)(?=/|$)")
 _ANY_NUMBER = "719304258163"
+_PLACEHOLDERS = {values.DIGITS: _ANY_NUMBER, values.FRESH: f"x{_ANY_NUMBER}x"}
+_PLACEHOLDER = late(f"(x{_ANY_NUMBER}x)|{_ANY_NUMBER}")
 _ORDER = (Certainty.DEFINITE, Certainty.POSSIBLE, Certainty.CONDITIONAL)
 
 
@@ -328,19 +330,24 @@ def _own(piece: Piece) -> Piece:
 
 
 def numbered(pieces: Spelling) -> Spelling:
-    """Return code with a number that nobody writes in the place of one that is not known."""
-    return tuple(Text(_ANY_NUMBER) if piece == values.DIGITS else piece for piece in pieces)
+    """Return code with what nobody writes in the place of a number or a fresh name that is not known."""
+    return tuple(
+        Text(_PLACEHOLDERS[piece]) if type(piece) is values.Name and piece in _PLACEHOLDERS else piece
+        for piece in pieces
+    )
 
 
 def _unnumbered(pieces: Spelling) -> Spelling:
-    """Return a word of such code with its numbers not known again."""
+    """Return a word of such code with its numbers and fresh names not known again."""
     result: list[Piece] = []
     for piece in pieces:
         if isinstance(piece, Text) and _ANY_NUMBER in piece.text:
-            first, *rest = piece.text.split(_ANY_NUMBER)
-            result.append(Text(first))
-            for part in rest:
-                result += [Pattern(values.DIGITS.text), Text(part)]
+            at = 0
+            for match in _PLACEHOLDER.finditer(piece.text):
+                stands_for = values.FRESH if match[1] else values.DIGITS
+                result += [Text(piece.text[at : match.start()]), Pattern(stands_for.text)]
+                at = match.end()
+            result.append(Text(piece.text[at:]))
         else:
             result.append(piece)
     return values.merged(tuple(result))

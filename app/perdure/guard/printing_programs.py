@@ -134,7 +134,7 @@ def _mktemp(machine: Machine, name: str, words: list[Value], state: State) -> No
             head, *rest = re.split(r"X{3,}", piece.text)
             pieces.append(Text(head))
             for part in rest:
-                pieces += [values.Name("*"), Text(part)]
+                pieces += [values.FRESH, Text(part)]
         else:
             pieces.append(piece)
     path: Value = (values.merged(tuple(pieces)),)

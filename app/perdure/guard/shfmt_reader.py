@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perdure.domain.effect import Span
-from perdure.guard import quoting
+from perdure.guard import continued_comments, quoting
 from perdure.guard.late import late
 from perdure.guard.tree import (
     NOWHERE,
@@ -54,11 +54,10 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 MOST_BYTES = 16_384
-MOST_OUTPUT = 1_000_000
+MOST_OUTPUT = 1_500_000
 _CHUNK = 65_536
-_UNREADABLE = late(r"[^\t\n\x20-\x7e\x80-\U0010ffff]|[\x80-\x9f]")
+_UNREADABLE = late(r"[^\t\n\x1b\x20-\x7e\x80-\U0010ffff]|[\x80-\x9f]")
 _NAME = late(r"[A-Za-z_][A-Za-z0-9_]*")
-_CONTINUED_COMMENT = late(r"(?:^|[\s;&|()<>`])#[^\n]*(?<!\\)(?:\\\\)*\\\n", re.MULTILINE)
 
 
 def program() -> str:
@@ -81,11 +80,15 @@ def parse(text: str, *, seconds: float, posix: bool = False) -> Script:
     if odd := _UNREADABLE.search(text):
         start = len(text[: odd.start()].encode("utf-8", "surrogatepass"))
         raise UnreadableError(f"it holds the control character {odd[0]!r}", Span(start, start + 1))
-    if _CONTINUED_COMMENT.search(text):
-        raise UnreadableError("it has a line with `#` that ends in a backslash, which readers disagree on", everything)
     import json
+    import time
 
-    found = json.loads(_run(data, seconds, posix=posix))
+    deadline = time.monotonic() + seconds
+
+    def read(written: bytes) -> object:
+        return json.loads(_run(written, deadline - time.monotonic(), posix=posix))
+
+    found = continued_comments.settled(data, read) if b"\\\n" in data and b"#" in data else read(data)
     return _Builder().script(_Node(found).nodes("Stmts"))
 
 

@@ -32,6 +32,8 @@ class Names(Hole):
 
 DIGITS = Name("[0-9]*")
 """Stands for a number: it has no slash and no dot in front."""
+FRESH = Name("[0-9A-Za-z]*")
+"""Stands for the letters and digits with which `mktemp` makes a name that nobody has."""
 NAME: Value = ((Name("*"),),)
 """Some name without a slash."""
 _GLOB = late(r"\*+|\?|\[[!^]?\]?(?:\[[:.=][^\]/]*[:.=]\]|[^\]/])*\]")

@@ -88,6 +88,8 @@ class Verb:
     """Its own commands, where it has any."""
     refuses_directories: bool
     """Whether it leaves directories alone where it is not recursive."""
+    separator: str
+    """What ends one command of its own and begins another, as a word or at the end of one."""
 
 
 @dataclass(slots=True)
@@ -335,6 +337,7 @@ def _verb(entry: object) -> Verb:
         inner=inner_of(_mapping(data["inner"])) if "inner" in data else None,
         refuses_dots=bool(data.get("refuses_dots")),
         refuses_directories=bool(data.get("refuses_directories")),
+        separator=str(data.get("separator", "")),
     )
 
 

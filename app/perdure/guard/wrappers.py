@@ -6,6 +6,8 @@ function of their own (programs).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from perdure.domain.effect import Text
 from perdure.guard import inner_commands, values, verbs
 from perdure.guard.late import late
@@ -18,6 +20,10 @@ _ASSIGNMENT = late(r"([A-Za-z_]\w*)=")
 
 def walk(machine: Machine, verb: verbs.Verb, name: str, words: list[Value], state: State) -> None:
     """Note what a program of the table does."""
+    if verb.separator:
+        for part in _separated(words, verb.separator):
+            walk(machine, replace(verb, separator=""), name, part, state)
+        return
     arguments = verbs.split(words, verb.valued, ordered=verb.ordered)
     for place in arguments.values(verb.directory):
         state = elsewhere(state, place)
@@ -33,6 +39,19 @@ def walk(machine: Machine, verb: verbs.Verb, name: str, words: list[Value], stat
         )
     if verb.wraps is not None:
         _wrapped(machine, verb.wraps, name, arguments, state)
+
+
+def _separated(words: list[Value], separator: str) -> list[list[Value]]:
+    """Return the words of each of the commands that a separator stands between."""
+    parts: list[list[Value]] = [[]]
+    for word in words:
+        text = values.known(word) or ""
+        ends = text.endswith(separator) and not text.endswith("\\" + separator)
+        if text != separator:
+            parts[-1].append(values.text(text.removesuffix(separator)) if ends else word)
+        if ends:
+            parts.append([])
+    return parts
 
 
 def elsewhere(state: State, directory: Value) -> State:

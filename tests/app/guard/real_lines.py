@@ -1,7 +1,8 @@
 """Command lines that people wrote: examples of manual pages, scripts of packages, and collections of examples.
 
 Owns: finding them in files. Does not own: what the guard says of them. A collection's notation is no command: a line
-with keystrokes (``<Ctrl c>``), alternatives within a word (``start|stop``) or an ellipsis is set aside by `as_typed`.
+with keystrokes (``<Ctrl c>``), alternatives within a word (``start|stop``), an ellipsis or a remark in parentheses at
+its end is set aside by `as_typed`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _CHARACTERS |= {r"\*(Aq": "'"}
 _CHARACTERS |= {r"\[aq]": "'", r"\[ti]": "~", r"\[ha]": "^", r"\[dq]": '"', r"\[rs]": "\\", r"\[ga]": "`", r"\.": "."}
 _ESCAPED = re.compile(r"\\(?:\*?\([A-Za-z]{2}|\[[a-z]+\]|.)")
 _PROMPT = re.compile(r"\s*(?:[$%]|\w+@[\w-]+[:~\w/]*[$#])\s+(?=[a-z./])")
-_NOTATION = re.compile(r"<[^<>]*>|\w\|\w|\.\.\.|\[[a-z_ -]+\]|\{\{|\s\(\d+\)$")
+_NOTATION = re.compile(r"<[^<>]*>|\w\|\w|\.\.\.|\[[a-z_ -]+\]|\{\{|\s\([\w; -]+\)$")
 
 
 def as_typed(line: str) -> bool:
@@ -29,7 +30,11 @@ def as_typed(line: str) -> bool:
 def _goes_on(line: str) -> bool:
     """Return whether a line ends within a quotation, or before a here-document: the next one belongs to it."""
     plain = re.sub(r"\\.", "", line)
-    return line.endswith(("\\", "|", "||", "&&")) or "<<" in line or any(plain.count(quote) % 2 for quote in "'\"`")
+    return (
+        line.endswith(("\\", "|", "||", "&&", "; do", "; then", " {"))
+        or "<<" in line
+        or any(plain.count(quote) % 2 for quote in "'\"`")
+    )
 
 
 def manual_examples(folder: Path) -> Iterator[str]:

@@ -207,7 +207,7 @@ class Scripts:
         if self.random.random() < 0.15:
             words.append(self.random.choice(["2>&1", "2>&1", "&>out2", "2>&1", "\\\n  last"]))
         prefix = self.random.choice(["", "", "", "", f"v={self.word(depth)} ", "! ", "time "])
-        comment = "# it 's\n" if self.random.random() < 0.05 else ""
+        comment = self.random.choice(["# it 's\n", "# a \\\n"]) if self.random.random() < 0.05 else ""
         return prefix + " ".join(words) + (f" {comment}" if comment else "")
 
     def word(self, depth: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -125,14 +127,35 @@ def test_separators_become_their_own_nodes() -> None:
         ("a\rb", "control character"),
         ("a\x00b", "control character"),
         ("a " * 20_000, "longer than"),
-        ("a\n" * 4_000, "too many parts"),
+        ("a\n" * 6_000, "too many parts"),
         ("if", "must be followed"),
-        ("(echo # a \\\nrm b)", "ends in a backslash"),
+        ("echo `b # a \\\nrm b`", "ends in a backslash"),
+        ("# a \\\n" * 20, "ends in a backslash"),
     ],
 )
 def test_the_slow_reader_says_why_it_does_not_understand(text: str, said: str) -> None:
     with pytest.raises(UnreadableError, match=said):
         shfmt_reader.parse(text, seconds=PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("(echo # a \\\nrm b)", "(echo\nrm b)"),
+        ("echo a # b \\\nrm é # c \\\nrm d", "echo a\nrm é\nrm d"),
+        ("# a \\\n# b \\\nrm c", "rm c"),
+        ("x=$(a # b \\\nrm c)", "x=$(a\nrm c)"),
+        ("cat <<E\n# b \\\nE\nE\nrm c", "cat <<E\n# b E\nE\nrm c"),
+        ("echo '# a \\\nb' \"# c \\\nd\"", "echo '# a \\\nb' \"# c d\""),
+    ],
+)
+def test_a_comment_ends_with_its_line_also_behind_a_backslash(text: str, same: str) -> None:
+    assert _words(shfmt_reader.parse(text, seconds=PATIENCE)) == _words(shfmt_reader.parse(same, seconds=PATIENCE))
+
+
+def _words(tree: object) -> str:
+    """Return a tree without the places where its parts are."""
+    return re.sub(r"Span\(start=\d+, end=\d+\)", "", repr(tree))
 
 
 def test_the_slow_reader_is_stopped_when_its_time_is_up() -> None:

@@ -83,7 +83,8 @@ def effects(line: str, shell: str = "bash", **environment: str) -> list[str]:
         ("rm $(printf '%s-' a b)", ["delete a-b-"]),
         ('rm "$(basename /x/y.txt .txt)"', ["delete y"]),
         ('rm "$(pwd)/a"', ["delete /w/a"]),
-        ("rm -r $(mktemp -d)", ["delete /tmp/tmp.<*> r"]),
+        ("rm -r $(mktemp -d)", ["delete /tmp/tmp.<[0-9A-Za-z]*> r"]),
+        ('d=$(mktemp -d); trap "rm -r $d/x.$$" EXIT', ["delete /tmp/tmp.<[0-9A-Za-z]*>/x.<[0-9]*> r"]),
         ("rm $((1+1))", ["delete <[0-9]*>"]),
         ("rm ${a:-b}", ["delete <>", "delete b"]),
         ("a=x/y.z; rm ${a%.*} ${a##*/} ${a/x/w} ${a:0:1} ${a^^}",
@@ -188,11 +189,26 @@ def test_control_flow_is_followed(line: str, expected: list[str]) -> None:
         "ruby -e 'File.delete(\"a\")'",
         "git -c alias.x='!rm a' x",
         "find . -maxdepth 0 -exec rm a \\;",
+        "tmux new -d rm a",
+        "tmux -L x new-window ls\\; split-window 'rm a' \\; detach",
+        "tmux -c 'rm a'",
     ],
 )
 def test_code_in_strings_and_behind_other_programs_is_read(line: str) -> None:
     found = [item for item in effects(line) if item.startswith("delete")]
     assert found == ["delete a"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git config alias.x '!rm a' y",
+        "git config set --global core.editor 'rm a'",
+        "tmux send-keys -t x 'rm a' ; tmux send-keys Enter",
+    ],
+)
+def test_code_that_runs_later_or_elsewhere_is_read_and_less_sure(line: str) -> None:
+    assert [item for item in effects(line) if item.startswith("delete")] == ["delete a ~"]
 
 
 @pytest.mark.parametrize(

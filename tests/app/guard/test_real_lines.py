@@ -37,7 +37,17 @@ def test_an_example_of_a_manual_page_is_found_as_it_is_typed(tmp_path: Path) -> 
     )
     (tmp_path / "x.1.gz").write_bytes(gzip.compress(page.encode()))
     assert list(manual_examples(tmp_path)) == ["tar -xf a.tar | 'b'", "x --list"]
-    notation = ["<Ctrl c>", "a start|stop", "a [options]", "git diff  (1)", "cat <<EOF", "echo 'a", "a \\"]
+    notation = [
+        "<Ctrl c>",
+        "a start|stop",
+        "a [options]",
+        "git diff  (1)",
+        "a b (for all)",
+        "for a in b; do",
+        "cat <<EOF",
+        "echo 'a",
+        "a \\",
+    ]
     assert [line for line in notation if as_typed(line)] == []
     assert as_typed("cat a | sort > b")
 
