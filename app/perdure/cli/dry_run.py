@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from perdure.cli.approving import authority_for, decider_for
 from perdure.cli.execute import backends_of
 from perdure.cli.guard import EXIT_OF, directory_of, make_guard, own_folders, text_of
+from perdure.cli.jailing import hides_state
 from perdure.cli.options import TestOptions
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
@@ -43,8 +44,15 @@ def show_decision(session: Session, options: TestOptions) -> Answer:
     if backend != LOCAL:
         backends.find(backend)
     environment = scrub(session.environ, own_folders(session.installation), run="")
-    place = place_of(request.backend, cwd=request.cwd, far_cwd=request.far_cwd, environment=environment)
-    view = make_guard(session.installation).look(text, shell="bash" if words else request.shell, place=place)
+    guard = make_guard(session.installation)
+    place = place_of(
+        request.backend,
+        cwd=request.cwd,
+        far_cwd=request.far_cwd,
+        environment=environment,
+        hides_state=lambda: hides_state(session, guard, request, environment),
+    )
+    view = guard.look(text, shell="bash" if words else request.shell, place=place)
     decision = decider.decide(operation_of(request), view)
     return Answer(
         data={

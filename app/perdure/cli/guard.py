@@ -13,6 +13,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from perdure.cli.output import Answer, columns, printable
@@ -106,8 +107,16 @@ def text_of(command: Sequence[str], shell: str = "bash") -> str:
 
 def explain(session: Session, command: Sequence[str], shell: str, cwd: str | None) -> Answer:
     """Return everything that leads to the verdict on a command."""
-    text = text_of(command, shell)
-    found = make_guard(session.installation).explain(text, shell=shell, place=place_for(session, cwd))
+    text, guard, place = text_of(command, shell), make_guard(session.installation), place_for(session, cwd)
+
+    def hidden() -> bool:
+        # What is only needed where something would be read from above the state.
+        from perdure.cli.jailing import hides_state
+        from perdure.tools.terminal import Request
+
+        return hides_state(session, guard, Request(script=text, shell=shell, cwd=place.cwd), place.environment)
+
+    found = guard.explain(text, shell=shell, place=replace(place, hides_state=hidden))
     verdict = found.verdict
     return Answer(
         data={

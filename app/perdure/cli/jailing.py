@@ -7,6 +7,8 @@ environment makes it laxer; layers-told.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from perdure import audit_hook
 from perdure.app_file import AppFile, AppFileUnfit
 from perdure.cli.session import Session
@@ -17,6 +19,8 @@ from perdure.jail.machine import LinuxSystem
 from perdure.jail.policy import Mode, Policy, PolicyUnfit, parse_policy
 from perdure.jail.service import Jail
 from perdure.tools.confinement import Confinement, layers_of
+from perdure.tools.terminal import Request, words_of
+from perdure.tools.ways import local_way
 
 
 def policy_of(file: AppFile) -> Policy:
@@ -57,6 +61,16 @@ def confinement_of(session: Session, guard: Guard, asked: str | None = None) -> 
         )
     jail = Jail(roots=guard.roots, home=str(session.installation.home), system=LinuxSystem(session.environ))
     return Confinement(jail=jail, policy=policy, asked=mode)
+
+
+def hides_state(session: Session, guard: Guard, request: Request, environment: Mapping[str, str]) -> bool:
+    """Return whether the jail that a command of this process would get has the app's own state not be there."""
+    try:
+        confinement = confinement_of(session, guard)
+    except SettingsInvalid:
+        return False
+    way = local_way(words_of(request), cwd=request.cwd, environment=environment)
+    return confinement.hides_state(way.command[0], request.command, request.script)
 
 
 def layers_here(session: Session, guard: Guard) -> tuple[Layer, ...]:

@@ -90,6 +90,7 @@ FLOOR_REASONS = {
     "own-feet": "refused: something protected would be harmed",
     "own-policy": "refused: the command answers for the person, or changes what guards it",
     "lets-somebody-in": "refused: a file that decides who may log in or become root would be written",
+    "reads-own-state": "asked: the app's own state would be read with everything around it, outside of the jail",
     "own-feet-perhaps": "asked: something protected may be harmed",
     "unknown-operand": "asked: everything below something would be deleted, and what that is cannot be told",
     "unknown-program-perhaps": "asked: a program that cannot be told is given something protected",

@@ -6,8 +6,8 @@ isolated (its backend says so). A container that runs already has mounts that it
 
 from __future__ import annotations
 
-from perdure.domain.effect import Hole, Spelling, Text
-from perdure.guard import values, verbs
+from perdure.domain.effect import Act, Hole, Spelling, Text
+from perdure.guard import values, verbs, wrappers
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
@@ -15,9 +15,8 @@ from perdure.guard.values import Value
 
 def run(machine: Machine, name: str, words: list[Value], state: State) -> None:
     """`docker run` and the like: what the command does to a mounted directory, it does here."""
-    outer = verbs.split(
-        words, frozenset(["-H", "--host", "-c", "--context", "--config", "-l", "--log-level"]), ordered=True
-    ).operands
+    wrappers.walk(machine, verbs.table()["docker"], name.rpartition("/")[2], words, state)
+    outer = verbs.split(words, verbs.table()["docker"].valued, ordered=True).operands
     if values.known(outer[0]) == "container" if outer else False:
         outer = outer[1:]
     if not outer or values.known(outer[0]) not in {"run", "create"}:
@@ -76,6 +75,8 @@ def run(machine: Machine, name: str, words: list[Value], state: State) -> None:
         mounts += _volume(volume, state)
     for mount in arguments.values(frozenset({"--mount"})):
         mounts += _mount(values.known(mount), state)
+    for _, host in mounts:
+        machine.emit(Act.READ, host, state, by=f"{name} -v", recursive=True, through_link=True)
     entry = arguments.values(frozenset({"--entrypoint"}))
     command = [*entry[:1], *arguments.operands[1:]]
     if not mounts or not command:

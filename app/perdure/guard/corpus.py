@@ -155,10 +155,16 @@ class _Reader:
         def spelled(path: str) -> str:
             return with_letters(path) if drives else path
 
+        stated = values.get("state")
+        state = spelled(stated) if isinstance(stated, str) else None
         links = {spelled(link): spelled(str(target)) for link, target in self._pairs(values.get("links"), place)}
         probe = LayoutProbe(
             links=links,
-            directories=frozenset(_directories(map(spelled, (prefix, base, home, *_IN_EACH, *_within(prefix))))),
+            directories=frozenset(
+                _directories(
+                    map(spelled, (prefix, base, home, *_IN_EACH, *_within(prefix), *([state] if state else ())))
+                )
+            ),
             scripts={f"{prefix}/bin/activate": _ACTIVATE.format(prefix=prefix)},
             case_sensitive=values.get("case_sensitive") is not False,
             drives=drives,
@@ -169,7 +175,10 @@ class _Reader:
             home=spelled(home),
             environment={"HOME": home, **environment},
             probe=probe,
-            roots=environment_roots(executable, prefix, base, probe),
+            roots=(
+                *environment_roots(executable, prefix, base, probe),
+                *([Root(path=state, why="the app's own state", secret=True)] if state else ()),
+            ),
         )
 
     def _case(self, at: int, entry: object, layouts: Mapping[str, Layout]) -> Case | None:

@@ -85,6 +85,12 @@ def _pack(machine: Machine, arguments: verbs.Arguments, state: State) -> None:
         if has(frozenset({"--remove-files"})):
             for operand in arguments.operands:
                 machine.emit(Act.DELETE, operand, state, by="tar --remove-files", recursive=True)
+        spared = tuple(arguments.values(frozenset({"--exclude"})))
+        for operand in arguments.operands:
+            machine.emit(Act.READ, operand, state, by="tar", recursive=True, spared=spared)
+        if any(values.known(listed) == "-" for listed in arguments.values(frozenset({"-T", "--files-from"}))):
+            for operand in verbs.listed(state):
+                machine.emit(Act.READ, operand, state, by="tar", recursive=True, spared=spared)
     elif has(frozenset({"-x", "--extract", "--get"})):
         # What it writes is in the archive; into a directory of ours it can only do harm.
         certainty = Certainty.DEFINITE if has(frozenset({"--recursive-unlink"})) else Certainty.CONDITIONAL
@@ -134,9 +140,12 @@ def _rsync(machine: Machine, name: str, words: list[Value], state: State) -> Non
     if len(arguments.operands) < 2 or arguments.has(frozenset({"-n", "--dry-run"})):
         return
     *sources, target = arguments.operands
+    recursive = arguments.has(frozenset({"-r", "--recursive", "-a", "--archive"}))
+    excluded = tuple(arguments.values(frozenset({"--exclude"})))
+    for source in [source for source in sources if not _remote(source)]:
+        machine.emit(Act.READ, source, state, by="rsync", recursive=recursive, spared=excluded)
     if not _remote(target):
         if any(option.startswith("--del") for option, _ in arguments.options):
-            spared = tuple(arguments.values(frozenset({"--exclude"})))
             for source in sources:
                 contents = any(
                     pieces and isinstance(last := pieces[-1], Text) and last.text.endswith("/") for pieces in source
@@ -149,7 +158,7 @@ def _rsync(machine: Machine, name: str, words: list[Value], state: State) -> Non
                     by="rsync --delete",
                     recursive=True,
                     only_below=True,
-                    spared=spared,
+                    spared=excluded,
                     through_link=True,
                 )
         for place in verbs.destinations(sources, target, machine, state):

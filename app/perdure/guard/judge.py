@@ -10,7 +10,8 @@ until no reader understands it must not gain anything by that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from perdure.domain.effect import Act, Certainty, Effect, Hole, NotAnalysable, Pattern, Reading, Text
@@ -37,7 +38,7 @@ _HARMS: dict[Act, frozenset[Overlap]] = {
 }
 """What harms a root that a single operand meets so."""
 
-_REACHES_BELOW = frozenset({Act.DELETE, Act.EMPTY, Act.PERMIT})
+_REACHES_BELOW = frozenset({Act.DELETE, Act.EMPTY, Act.PERMIT, Act.READ})
 """What harms a root in a directory, where everything below the directory is meant."""
 
 _VERBS = {
@@ -54,18 +55,27 @@ _VERBS = {
     Act.FORK: "starts",
 }
 
+_OUTSIDE = frozenset({"docker", "podman", "nerdctl"})
+"""Programs that have another process do it, which no jail of theirs holds."""
+
 _LOGINS = frozenset({"authorized_keys", "authorized_keys2", ".rhosts", ".shosts", "sudoers"})
 """Files that let somebody in: whoever writes them, a person has to do it outside a run."""
 _WRITES = frozenset({Act.EMPTY, Act.OVERWRITE, Act.CHANGE})
 
 
-def judge(reading: Reading, protected: Protected, homes: Sequence[str] = ()) -> Verdict:
+def judge(
+    reading: Reading,
+    protected: Protected,
+    homes: Sequence[str] = (),
+    hides_state: Callable[[], bool] = lambda: False,
+) -> Verdict:
     """Return what follows from one reading of a command line.
 
     Args:
         reading: what would happen, as far as the text tells.
         protected: what must stay as it is.
         homes: the directories of people's own files.
+        hides_state: whether what is not to be read is not there for the command, as in the jail.
     """
     if links := made_links(reading.effects, protected.probe):
         protected = Protected(protected.roots, LinkedProbe(protected.probe, links))
@@ -77,13 +87,19 @@ def judge(reading: Reading, protected: Protected, homes: Sequence[str] = ()) -> 
         refusals += find_catastrophes(effect, protected, places)
     for effect in reading.effects:
         met = list(_met(effect, protected))
+        if met and all(map(_is_read_from_above, met)):
+            # Searching a whole home is nobody's attack: where the state is not there, nothing is read of it.
+            if not hides_state() or effect.by.partition(" ")[0] in _OUTSIDE:
+                meetings += met
+                asks.append(_read_from_above(met[0]))
+            met = []
         meetings += met
         # One sentence for each effect: the first root that it harms for sure stands for the others.
         if met:
             first = next((meeting for meeting in met if meeting.sure), met[0])
             (refusals if first.sure else asks).append(_own_feet(first))
         refusals += _own_policy(effect)
-        refusals += reads_secret(effect, protected)
+        refusals += reads_secret(effect, protected, places)
         asks += _unknown(effect, protected)
     classified = classify(reading.effects, places)
     if refusals:
@@ -122,7 +138,7 @@ def _harmful(effect: Effect, protected: Protected) -> Iterator[Match]:
     if not allowed:
         return
     for match in protected.matches(effect, whole=whole):
-        if effect.act is Act.READ and not match.root.secret:
+        if effect.act is Act.READ and (not match.root.secret or (below and not match.sure)):
             continue
         # A word of which nothing is known meets everything: `_unknown` has a sentence of its own for it.
         if not match.sure and (effect.operand.unknown or _one_file(effect)):
@@ -165,6 +181,23 @@ def _met(effect: Effect, protected: Protected) -> Iterator[Meeting]:
                 sure=match.sure and effect.certainty is not Certainty.CONDITIONAL,
                 effect=effect,
             )
+
+
+def _is_read_from_above(meeting: Meeting) -> bool:
+    """Return whether the app's state is only among what is read: something above its home is."""
+    return (
+        meeting.effect.act is Act.READ
+        and meeting.overlap is Overlap.CONTAINS
+        and meeting.operand != posixpath.dirname(meeting.root)
+    )
+
+
+def _read_from_above(meeting: Meeting) -> Reason:
+    text = (
+        f"{meeting.effect.by} reads everything below {meeting.operand}, and {meeting.root} ({meeting.why}) is part of "
+        "that; leave it out, or have commands jailed, where it is not there"
+    )
+    return Reason(code="reads-own-state", text=text, span=meeting.effect.span)
 
 
 def _own_feet(meeting: Meeting) -> Reason:

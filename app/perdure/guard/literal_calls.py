@@ -74,15 +74,16 @@ def read(machine: Machine, language: str, code: Value, state: State) -> None:
 
 
 def _named(machine: Machine, source: str, language: str, state: State) -> None:
-    """Note that a path which code spells out may be changed where the code changes anything in a way not read above."""
-    if _CHANGING.search(source) is None:
-        return
+    """Note that code reads a path which it spells out, and may change it where it changes anything in another way."""
+    changing = _CHANGING.search(source) is not None
     texts = [_literal(match) for match in re.finditer(_STRING, source)]
     texts += [word for match in _LISTS.finditer(source) for word in match[1].split()]
     for text in dict.fromkeys(text.lstrip("<>+ ") for text in texts):
         if "/" in text or text.startswith("."):
             path = (values.globbed(text),)
-            machine.emit(Act.CHANGE, path, state, by=f"{language} code", certainty=Certainty.CONDITIONAL)
+            machine.emit(Act.READ, path, state, by=f"{language} code", through_link=True)
+            if changing:
+                machine.emit(Act.CHANGE, path, state, by=f"{language} code", certainty=Certainty.CONDITIONAL)
 
 
 def _run(machine: Machine, source: str, language: str, state: State) -> None:

@@ -8,13 +8,14 @@ guard-own-policy.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from perdure.domain.effect import Act, Effect, Text, Word
 from perdure.domain.verdict import Overlap, Reason
 from perdure.guard.late import late
 from perdure.guard.paths import Protected, show_word
 from perdure.guard.patterns import split_text
+from perdure.guard.roots import Root
 
 _OWN_PROGRAMS = late(r"(?:.*/)?(perdure|perdure-pm)(?:\.cmd|\.exe)?")
 _PYTHON = late(r"(?:.*/)?(?:python|pypy)[\d.]*t?(?:\.exe)?")
@@ -34,6 +35,11 @@ _NAMES_ONLY = frozenset(
     {"echo", "printf", "cd", "pushd", "test", "[", "[[", "basename", "dirname", ":", "true", "false"}
 )
 """Programs that do not read what they are given the name of."""
+_CODE = late(
+    r"(?:python|pypy)[\d.]*t?|perl|ruby|node|deno|bun|php|lua[\d.]*|luajit|[gmn]?awk|g?sed|sqlite3|psql|mysql|mariadb|duckdb"
+    r"|n?vim?|ex|ed|emacs|emacsclient|R|Rscript|julia|tclsh|wish|expect|gdb|gnuplot|osascript|jq|guile|ghci?|scala|groovy|jshell"
+)
+"""Programs that take code, in which a path need not be a word."""
 _MOST_WORDS = 200
 
 
@@ -95,7 +101,7 @@ def _before_command(words: list[str | None]) -> Iterator[str]:
             verb_seen = True
 
 
-def reads_secret(effect: Effect, protected: Protected) -> Iterator[Reason]:
+def reads_secret(effect: Effect, protected: Protected, homes: Sequence[str] = ()) -> Iterator[Reason]:
     """Yield that a program would be given what it must not read: what people are asked, and what they answered."""
     secret = [root for root in protected.roots if root.secret]
     if not secret or effect.act is not Act.RUN or effect.by.rpartition("/")[2] in _NAMES_ONLY:
@@ -104,6 +110,10 @@ def reads_secret(effect: Effect, protected: Protected) -> Iterator[Reason]:
     folders = [known for word in effect.directories if (known := word.known) is not None]
     within = any(folder.startswith(prefixes) for folder in folders)
     for word in effect.arguments[:_MOST_WORDS]:
+        if (root := next((root for root in secret if _mentions(effect, word, root, homes)), None)) is not None:
+            text = f"{effect.by} is given {show_word(word)}, with a path of {root.path} ({root.why})"
+            yield Reason(code="own-feet", text=text, span=effect.span)
+            return
         if not (within or _has_slash(word)):
             continue
         for match in protected.matches(effect, _value(word), whole=False):
@@ -114,6 +124,26 @@ def reads_secret(effect: Effect, protected: Protected) -> Iterator[Reason]:
                     span=effect.span,
                 )
                 return
+
+
+def _mentions(effect: Effect, word: Word, root: Root, homes: Sequence[str]) -> bool:
+    """Return whether a path of the root stands in a word: in an URL, behind an option's letter, in a program's code."""
+    text = word.known
+    if text is None or text.startswith("/"):
+        return False
+    code = _CODE.fullmatch(effect.by) is not None
+    if not code:
+        return root.path in text and not any(letter.isspace() for letter in text)
+    folders = (*homes, *(folder for place in effect.directories if (folder := place.known) is not None))
+    return root.path in text or any(
+        root.path.startswith(above := folder.rstrip("/") + "/") and _names(text, root.path[len(above) :])
+        for folder in folders
+    )
+
+
+def _names(text: str, path: str) -> bool:
+    """Return whether a relative path stands in code, at the beginning of a string or behind a slash."""
+    return re.search(rf"""(?<=['"`/]){re.escape(path)}(?=[/'"`])""", text) is not None
 
 
 def _has_slash(word: Word) -> bool:

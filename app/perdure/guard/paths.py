@@ -58,6 +58,12 @@ MEMBERS = (
 )
 """What lies in an environment or an interpreter, for operands that are known in part: what they could line up with."""
 
+_PARTS = frozenset(part for member in MEMBERS for part in member.split("/"))
+_SECRETS = frozenset(
+    ["default", "approvals.db", "approvals.db-wal", "approvals.db-shm", "allowlist.lock", "runs-2026-01.jsonl"]
+)
+"""What lies in the app's own state, for names that alone are acted on."""
+
 BYTE_CODE = "__pycache__"
 
 
@@ -220,7 +226,7 @@ class Protected:
                     overlap = Overlap.WITHIN if inner else Overlap.IS
                     if overlap is Overlap.IS and only_byte_code(effect.names):
                         continue
-                elif length == len(parts) and self._reaches(effect.names, form[matched:]):
+                elif length == len(parts) and self._reaches(effect.names, form[matched:], root):
                     if self._spares(effect, form, matched):
                         continue
                     overlap = Overlap.CONTAINS
@@ -270,13 +276,13 @@ class Protected:
             for length, matched in self._lengths(stretched, form):
                 yield length - count + 1 if length >= at + count else length, matched
 
-    def _reaches(self, names: tuple[Word, ...], below: tuple[str, ...]) -> bool:
+    def _reaches(self, names: tuple[Word, ...], below: tuple[str, ...], root: Root) -> bool:
         """Return whether one of these names, which alone are acted on, can be one on the way to a root or in it."""
         if not names:
             return True
         if only_byte_code(names):
             return False
-        candidates = {*below, *(part for member in MEMBERS for part in member.split("/"))}
+        candidates = {*below, *(_SECRETS if root.secret else _PARTS)}
         sensitive = self.probe.case_sensitive
         for word in names:
             for spelling in word.spellings:
@@ -373,7 +379,11 @@ class Protected:
             root, overlap = found
             own = length == len(parts)
             if overlap is Overlap.CONTAINS:
-                if own and self._reaches(effect.names, ()) and not self._spares(effect, self._split(root.path), 0):
+                if (
+                    own
+                    and self._reaches(effect.names, (), root)
+                    and not self._spares(effect, self._split(root.path), 0)
+                ):
                     yield Match(root, overlap, sure=True, operand=text)
                 return
             if own and not identity.directory and not _in_place(effect):

@@ -47,14 +47,26 @@ def run(machine: Machine, name: str, arguments: list[Value], state: State) -> No
         return
     program = _SPECIAL.get(short) or (languages.python if languages.PYTHON.fullmatch(short) else None)
     verb = verbs.table().get(short)
+    if short not in _NAMES_ONLY:
+        _read_found(machine, short, words, state)
     if program is not None:
         program(machine, name, words, state)
+        if verb is not None and (reads := verb.reads):
+            verbs.apply(verb, verbs.split(words, verb.valued), machine, state, by=short, rules=reads)
     elif verb is not None:
         wrappers.walk(machine, verb, short, words, state)
     if short not in _PRINTING and (verb is None or (verb.wraps is None and short not in _SILENT)):
         state.output = values.joined(state.output, values.unknown(f"$({short} …)"))
     if not name.isascii() or any(not text.isascii() for word in words if (text := values.known(word)) is not None):
         _look_alikes(machine, name, words, state)
+
+
+def _read_found(machine: Machine, by: str, words: list[Value], state: State) -> None:
+    """Note that a program which is given what a search finds reads it."""
+    for word in words:
+        members = tuple(pieces for pieces in word if len(pieces) == 1 and isinstance(pieces[0], found.Found))
+        if members:
+            machine.emit(Act.READ, members, state, by=by)
 
 
 def _written(machine: Machine, arguments: list[Value], state: State) -> bool:
@@ -255,6 +267,14 @@ _PRINTING = frozenset(
     {*printing_programs.PROGRAMS, *_SHELLS, *little_languages.NAMES, "find", "gfind", "env", "xargs", "at", "batch"}
 )
 """Programs whose output is modelled where they are."""
+_NAMES_ONLY = frozenset(
+    [
+        *("echo", "printf", "ls", "stat", "du", "basename", "dirname", "realpath", "readlink", "test", "[", "true"),
+        *("touch", "mkdir", "rm", "rmdir", "unlink", "trash", "mv", "ln", "chmod", "chown", "chgrp"),
+        *("find", "xargs", "env", "sh", "bash"),
+    ]
+)
+"""Programs that read no contents of what a search finds."""
 _SILENT = frozenset(
     ["rm", "rmdir", "unlink", "shred", "mv", "cp", "ln", "install", "truncate", "chmod", "chown", "chgrp", "patch"]
 )

@@ -32,6 +32,7 @@ class _Deed:
     conditional: bool = False
 
 
+_READ_SOURCE = _Deed(Act.READ, keyword="src", through_link=True)
 _CALLS: dict[str, tuple[_Deed, ...]] = {
     "shutil.rmtree": (_Deed(Act.DELETE, keyword="path", recursive=True),),
     "os.remove": (_Deed(Act.DELETE, keyword="path"),),
@@ -42,10 +43,15 @@ _CALLS: dict[str, tuple[_Deed, ...]] = {
     "os.renames": (_Deed(Act.MOVE, keyword="old"), _Deed(Act.OVERWRITE, 1, "new")),
     "os.replace": (_Deed(Act.MOVE, keyword="src"), _Deed(Act.OVERWRITE, 1, "dst")),
     "shutil.move": (_Deed(Act.MOVE, keyword="src"), _Deed(Act.OVERWRITE, 1, "dst")),
-    "shutil.copy": (_Deed(Act.OVERWRITE, 1, "dst", through_link=True),),
-    "shutil.copy2": (_Deed(Act.OVERWRITE, 1, "dst", through_link=True),),
-    "shutil.copyfile": (_Deed(Act.OVERWRITE, 1, "dst", through_link=True),),
-    "shutil.copytree": (_Deed(Act.OVERWRITE, 1, "dst", recursive=True, through_link=True),),
+    "shutil.copy": (_READ_SOURCE, _Deed(Act.OVERWRITE, 1, "dst", through_link=True)),
+    "shutil.copy2": (_READ_SOURCE, _Deed(Act.OVERWRITE, 1, "dst", through_link=True)),
+    "shutil.copyfile": (_READ_SOURCE, _Deed(Act.OVERWRITE, 1, "dst", through_link=True)),
+    "shutil.copytree": (
+        _Deed(Act.READ, keyword="src", recursive=True),
+        _Deed(Act.OVERWRITE, 1, "dst", recursive=True, through_link=True),
+    ),
+    "shutil.make_archive": (_Deed(Act.READ, 2, "root_dir", recursive=True),),
+    "sqlite3.connect": (_Deed(Act.READ, keyword="database"),),
     "os.truncate": (_Deed(Act.EMPTY, keyword="path", through_link=True),),
     "os.chmod": (_Deed(Act.PERMIT, keyword="path", through_link=True),),
     "os.chown": (_Deed(Act.PERMIT, keyword="path", through_link=True),),
@@ -60,6 +66,8 @@ _METHODS: dict[str, _Deed] = {
     "rmtree": _Deed(Act.DELETE, recursive=True),
     "rename": _Deed(Act.MOVE),
     "replace": _Deed(Act.MOVE),
+    "read_text": _Deed(Act.READ, through_link=True),
+    "read_bytes": _Deed(Act.READ, through_link=True),
     "write_text": _Deed(Act.OVERWRITE, through_link=True),
     "write_bytes": _Deed(Act.OVERWRITE, through_link=True),
     "symlink_to": _Deed(Act.OVERWRITE, conditional=True),
@@ -270,6 +278,8 @@ class _Reader:
         if mode is not None and set(mode) & set("wax+"):
             act = Act.OVERWRITE if "w" in mode else Act.CHANGE
             self.machine.emit(act, path, self.state, by=by, through_link=True)
+        elif mode is not None:
+            self.machine.emit(Act.READ, path, self.state, by=by, through_link=True)
 
     def _run(self, node: ast.Call, full: str) -> None:
         shell = full in _CODE_RUNNERS or any(

@@ -28,6 +28,8 @@ class Place:
     environment: Mapping[str, str] = field(default_factory=dict)
     complete: bool = False
     """Whether no other variable can be set."""
+    hides_state: Callable[[], bool] = lambda: False
+    """Whether the app's own state is not there for what is started, as in the jail; asked where it matters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,7 @@ class Guard:
 
         protected = self._protected()
         reading = read(text, shell, self._session(place))
-        return View(reading=reading, verdict=judge(reading, protected, self._homes))
+        return View(reading=reading, verdict=judge(reading, protected, self._homes, place.hides_state))
 
     def look_at(self, reading: Reading) -> View:
         """Return what may follow what was read elsewhere, as an operation on files is."""
@@ -118,7 +120,10 @@ class Guard:
         readings = [read(text, shell, session)]
         if readings[0].reader == "fast":
             readings.append(read_slowly(text, shell, session))
-        views = tuple(View(reading=reading, verdict=judge(reading, protected, self._homes)) for reading in readings)
+        views = tuple(
+            View(reading=reading, verdict=judge(reading, protected, self._homes, place.hides_state))
+            for reading in readings
+        )
         return Explanation(views=views, verdict=views[0].verdict)
 
     def roots(self) -> tuple[Root, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from perdure.domain.effect import Act, Certainty, Hole, Text
-from perdure.guard import values
+from perdure.guard import found, values
 from perdure.guard.inner_commands import Inner, inner_of
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
@@ -26,7 +26,7 @@ class Rule:
     act: Act
     on: str
     """``all``, ``first``, ``last``, ``rest``, ``sources``, ``destination``, ``option``, ``into``,
-    ``below`` (all, or where it runs) or ``path``."""
+    ``below`` (all, or where it runs), ``rest-below``, ``listed`` (what it reads from stdin) or ``path``."""
     options: frozenset[str]
     """For ``option``: whose values are meant."""
     path: str
@@ -44,6 +44,8 @@ class Rule:
     spares_ignored: bool
     spared: frozenset[str]
     """Options whose values name what is left alone."""
+    names: frozenset[str]
+    """Options whose values are the names that alone are meant."""
     certainty: Certainty
 
 
@@ -90,6 +92,11 @@ class Verb:
     """Whether it leaves directories alone where it is not recursive."""
     separator: str
     """What ends one command of its own and begins another, as a word or at the end of one."""
+
+    @property
+    def reads(self) -> tuple[Rule, ...]:
+        """The rules that say what it reads."""
+        return tuple(rule for rule in self.rules if rule.act is Act.READ)
 
 
 @dataclass(slots=True)
@@ -218,9 +225,11 @@ def _without(word: Value, length: int) -> Value:
     return (values.merged((rest, *pieces[1:])),)
 
 
-def apply(verb: Verb, arguments: Arguments, machine: Machine, state: State, *, by: str) -> None:
-    """Note what a program does to its operands, by the table."""
-    for rule in verb.rules:
+def apply(
+    verb: Verb, arguments: Arguments, machine: Machine, state: State, *, by: str, rules: tuple[Rule, ...] | None = None
+) -> None:
+    """Note what a program does to its operands, by the rules of the table, or by these alone."""
+    for rule in verb.rules if rules is None else rules:
         if rule.when and not (arguments.has(rule.when) or arguments.open):
             continue
         if rule.unless and arguments.has(rule.unless):
@@ -251,7 +260,13 @@ def apply(verb: Verb, arguments: Arguments, machine: Machine, state: State, *, b
                 only_below=rule.only_below,
                 spares_ignored=rule.spares_ignored,
                 spared=tuple(arguments.values(rule.spared)),
+                names=tuple(_as_pattern(name) for name in arguments.values(rule.names)),
             )
+
+
+def _as_pattern(value: Value) -> Value:
+    """Return a word that a program matches names with; a shell has left it alone."""
+    return tuple(values.globbed(text) if (text := values.spelled(pieces)) is not None else pieces for pieces in value)
 
 
 def _refused(verb: Verb, operand: Value, machine: Machine, state: State, *, recursive: bool) -> bool:
@@ -265,22 +280,24 @@ def _refused(verb: Verb, operand: Value, machine: Machine, state: State, *, recu
     return places is not None and all(probe.is_directory(place) and probe.link(place) is None for place in places)
 
 
+_PARTS = {"all": slice(None), "first": slice(1), "rest": slice(1, None), "sources": slice(-1)}
+"""Which of the operands a rule is about, by its word for that."""
+
+
 def _chosen(rule: Rule, arguments: Arguments, machine: Machine, state: State) -> list[Value]:
     operands = arguments.operands
-    if rule.on == "all":
-        return operands
-    if rule.on == "first":
-        return operands[:1]
-    if rule.on == "rest":
-        return operands[1:]
+    if (part := _PARTS.get(rule.on)) is not None:
+        return operands[part]
     if rule.on == "last":
         return operands[-1:] if len(operands) > 1 else []
-    if rule.on == "sources":
-        return operands[:-1]
     if rule.on == "option":
         return arguments.values(rule.options)
     if rule.on == "below":
         return operands or [values.text(".")]
+    if rule.on == "listed":
+        return listed(state)
+    if rule.on == "rest-below":
+        return operands[1:] or [values.text(".")]
     if rule.on == "path":
         return [values.text(rule.path)]
     if rule.on == "into":  # every operand lands in the directory that an option names
@@ -288,6 +305,11 @@ def _chosen(rule: Rule, arguments: Arguments, machine: Machine, state: State) ->
     if len(operands) < 2:
         return []
     return destinations(operands[:-1], operands[-1], machine, state)
+
+
+def listed(state: State) -> list[Value]:
+    """Return the names that a program reads from its input, one in each line."""
+    return [] if state.stdin is None else found.items(state.stdin, whole=True, plain=True)
 
 
 def destinations(sources: list[Value], target: Value, machine: Machine, state: State) -> list[Value]:
@@ -357,6 +379,7 @@ def _rule(data: Mapping[str, object]) -> Rule:
         only_below=bool(data.get("only_below")),
         spares_ignored=bool(data.get("spares_ignored")),
         spared=_names(data.get("spared")),
+        names=_names(data.get("names")),
         certainty=Certainty(str(data.get("certainty", "definite"))),
     )
 

@@ -71,6 +71,13 @@ class Confinement:
             )
         return layer
 
+    def hides_state(self, program: str, command: Sequence[str], script: str | None) -> bool:
+        """Return whether the app's own state is not there for one command on this machine; see `layer_for`."""
+        try:
+            return self.layer_for(program, command, script).active
+        except JailUnavailable:
+            return False
+
     def layer_of(self, backend: str, *, isolated: bool) -> Layer:
         """Return the jail as it is for a command that runs in a backend.
 

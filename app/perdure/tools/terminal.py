@@ -175,7 +175,7 @@ class Terminal:
         environment = scrub(self.environ, self.own_folders, run)
         way = self._way(request, environment, run)
         # A text may take its whole budget to read: nothing else of this process waits for it.
-        view, decision = await anyio.to_thread.run_sync(self._decide, request, environment, self.decide)
+        view, decision = await anyio.to_thread.run_sync(self._decide, request, way, environment, self.decide)
         verdict = view.verdict
         masked = mask(operation := operation_of(request))
         unjailed: JailUnavailable | None = None
@@ -201,12 +201,12 @@ class Terminal:
             _require(decision, verdict, request)
         if unjailed is not None:
             raise unjailed
-        asked = None if asker is None else await self._approved(asker, request, environment, record, run)
+        asked = None if asker is None else await self._approved(asker, request, way, environment, record, run)
         start = _Start(request=request, way=way, layers=layers, jailed=jail.active)
         return await self._started(start, record, run, verdict, asked)
 
     def _way(self, request: Request, environment: Mapping[str, str], run: str) -> Way:
-        words = _words(request)
+        words = words_of(request)
         if request.backend == LOCAL or self.backends is None:
             return local_way(words, cwd=request.cwd, environment=environment)
         far = FarCommand(run=run, command=tuple(words), cwd=request.far_cwd)
@@ -218,7 +218,13 @@ class Terminal:
         return self.confinement.layer_of(request.backend, isolated=self.backends.isolated(request.backend))
 
     async def _approved(
-        self, asker: Asker, request: Request, environment: Mapping[str, str], record: RunRecord, run: str
+        self,
+        asker: Asker,
+        request: Request,
+        way: Way,
+        environment: Mapping[str, str],
+        record: RunRecord,
+        run: str,
     ) -> Asked | None:
         """Return the approval that this run has claimed; None where it has been granted meanwhile."""
 
@@ -233,7 +239,7 @@ class Terminal:
                 scope=None if life.scope is None else life.scope.value,
             )
 
-        look = functools.partial(self._look, request, environment)
+        look = functools.partial(self._look, request, way, environment)
         asked, decision = await claim(
             asker, lambda: look(self.decide), run, note, again=lambda: look(self.recheck or self.decide)
         )
@@ -241,9 +247,9 @@ class Terminal:
             _require(decision, None, request)
         return asked
 
-    def _look(self, request: Request, environment: Mapping[str, str], decide: _Decide) -> Seen:
+    def _look(self, request: Request, way: Way, environment: Mapping[str, str], decide: _Decide) -> Seen:
         """Return what would be run now, what is decided of it now, and which directory that is in."""
-        view, decision = self._decide(request, environment, decide)
+        view, decision = self._decide(request, way, environment, decide)
         operation, here = operation_of(request), request.backend == LOCAL
         # Which program and which directory are meant elsewhere cannot be looked up here.
         found = os.stat(request.cwd if here else os.sep)
@@ -254,9 +260,17 @@ class Terminal:
             place=(found.st_dev, found.st_ino),
         )
 
-    def _decide(self, request: Request, environment: Mapping[str, str], decide: _Decide) -> tuple[View, Decision]:
+    def _decide(
+        self, request: Request, way: Way, environment: Mapping[str, str], decide: _Decide
+    ) -> tuple[View, Decision]:
         shell = "bash" if request.script is None else request.shell
-        place = place_of(request.backend, cwd=request.cwd, far_cwd=request.far_cwd, environment=environment)
+        place = place_of(
+            request.backend,
+            cwd=request.cwd,
+            far_cwd=request.far_cwd,
+            environment=environment,
+            hides_state=lambda: self.confinement.hides_state(way.command[0], request.command, request.script),
+        )
         view = self.guard.look(request.text, shell=shell, place=place)
         return view, decide(operation_of(request), view)
 
@@ -403,7 +417,7 @@ def _require(decision: Decision, verdict: Verdict | None, request: Request) -> N
     )
 
 
-def _words(request: Request) -> list[str]:
+def words_of(request: Request) -> list[str]:
     """Return program and arguments, wherever they run."""
     if request.script is None:
         return list(request.command)

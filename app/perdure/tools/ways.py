@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perdure.approvals.ancestry import RUN_VARIABLE
@@ -71,11 +71,18 @@ def far_way(
     return Way(command=_found(launch.command, own), environment=own, cwd=os.sep, cleanup=launch.cleanup)
 
 
-def place_of(backend: str, *, cwd: str, far_cwd: str | None, environment: Mapping[str, str]) -> Place:
+def place_of(
+    backend: str,
+    *,
+    cwd: str,
+    far_cwd: str | None,
+    environment: Mapping[str, str],
+    hides_state: Callable[[], bool] = lambda: False,
+) -> Place:
     """Return the shell that the guard reads a command for; of one that is elsewhere little is known."""
     home = environment.get("HOME", os.path.expanduser("~"))
     if backend == LOCAL:
-        return Place(cwd=cwd, home=home, environment=environment, complete=True)
+        return Place(cwd=cwd, home=home, environment=environment, complete=True, hides_state=hides_state)
     return Place(cwd=far_cwd or _FAR_FOLDER, home=home)
 
 

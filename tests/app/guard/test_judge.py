@@ -169,12 +169,33 @@ def test_another_spelling_counts_where_names_ignore_case_and_where_drives_have_l
 
 
 @pytest.mark.proves("guard-own-policy")
+def test_reading_everything_above_the_state_is_asked_about_but_where_the_state_is_not_there() -> None:
+    state = Root(path=f"{HOME}/.local/share/perdure/state", why="the app's own state", secret=True)
+    known = protected(extra=[state])
+    above = reading(effect(Act.READ, f"{HOME}/.local", recursive=True))
+    verdict = judge(above, known)
+    assert (verdict.floor_ruling, verdict.reasons[0].code) == (Ruling.ASK, "reads-own-state")
+    assert judge(above, known, hides_state=lambda: True).floor_ruling is Ruling.ALLOW
+    # What another process does for it is in no jail of this one.
+    mounted = reading(effect(Act.READ, f"{HOME}/.local", recursive=True, by="docker -v"))
+    assert judge(mounted, known, hides_state=lambda: True).floor_ruling is Ruling.ASK
+    # Nothing is asked of the machine where nothing depends on it.
+    assert judge(reading(effect(Act.READ, "/srv", recursive=True)), known, hides_state=never).ruling is Ruling.ALLOW
+
+
+def never() -> bool:
+    raise AssertionError("nobody needed to know")
+
+
+@pytest.mark.proves("guard-own-policy")
 def test_a_run_neither_reads_nor_writes_what_decides_about_it() -> None:
     state = Root(path=f"{HOME}/.local/share/perdure/state", why="the app's own state", secret=True)
     known = protected(extra=[state])
     for act in (Act.READ, Act.CHANGE, Act.DELETE):
         assert judge(reading(effect(act, f"{state.path}/approvals.db")), known).ruling is Ruling.REFUSE
-    assert judge(reading(effect(Act.READ, f"{HOME}/.local", recursive=True)), known).floor_ruling is Ruling.ALLOW
+    own = reading(effect(Act.READ, f"{HOME}/.local/share/perdure", recursive=True))
+    assert judge(own, known).ruling is judge(own, known, hides_state=lambda: True).ruling is Ruling.REFUSE
+    assert judge(reading(effect(Act.READ, f"{HOME}/.local/share/perdure")), known).floor_ruling is Ruling.ALLOW
     for words in (
         ("approvals", "approve", "x"),
         ("allow", "ls"),
