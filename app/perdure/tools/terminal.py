@@ -43,7 +43,7 @@ from perdure.domain.json_value import JsonValue
 from perdure.domain.layers import Layer, layers_to_json
 from perdure.domain.operation import Operation, OperationKind
 from perdure.domain.verdict import Ruling, Verdict
-from perdure.guard.service import Guard, View
+from perdure.guard.service import Guard, Place, View
 from perdure.tools import processes
 from perdure.tools.approved import Seen, claim
 from perdure.tools.backends import LOCAL, Backends
@@ -174,8 +174,15 @@ class Terminal:
         record = self.record(run)
         environment = scrub(self.environ, self.own_folders, run)
         way = self._way(request, environment, run)
+        place = place_of(
+            request.backend,
+            cwd=request.cwd,
+            far_cwd=request.far_cwd,
+            environment=environment,
+            hides_state=lambda: self.confinement.hides_state(way.command[0], request.command, request.script),
+        )
         # A text may take its whole budget to read: nothing else of this process waits for it.
-        view, decision = await anyio.to_thread.run_sync(self._decide, request, way, environment, self.decide)
+        view, decision = await anyio.to_thread.run_sync(self._decide, request, place, self.decide)
         verdict = view.verdict
         masked = mask(operation := operation_of(request))
         unjailed: JailUnavailable | None = None
@@ -201,7 +208,7 @@ class Terminal:
             _require(decision, verdict, request)
         if unjailed is not None:
             raise unjailed
-        asked = None if asker is None else await self._approved(asker, request, way, environment, record, run)
+        asked = None if asker is None else await self._approved(asker, request, place, record, run)
         start = _Start(request=request, way=way, layers=layers, jailed=jail.active)
         return await self._started(start, record, run, verdict, asked)
 
@@ -218,13 +225,7 @@ class Terminal:
         return self.confinement.layer_of(request.backend, isolated=self.backends.isolated(request.backend))
 
     async def _approved(
-        self,
-        asker: Asker,
-        request: Request,
-        way: Way,
-        environment: Mapping[str, str],
-        record: RunRecord,
-        run: str,
+        self, asker: Asker, request: Request, place: Place, record: RunRecord, run: str
     ) -> Asked | None:
         """Return the approval that this run has claimed; None where it has been granted meanwhile."""
 
@@ -239,7 +240,7 @@ class Terminal:
                 scope=None if life.scope is None else life.scope.value,
             )
 
-        look = functools.partial(self._look, request, way, environment)
+        look = functools.partial(self._look, request, place)
         asked, decision = await claim(
             asker, lambda: look(self.decide), run, note, again=lambda: look(self.recheck or self.decide)
         )
@@ -247,30 +248,21 @@ class Terminal:
             _require(decision, None, request)
         return asked
 
-    def _look(self, request: Request, way: Way, environment: Mapping[str, str], decide: _Decide) -> Seen:
+    def _look(self, request: Request, place: Place, decide: _Decide) -> Seen:
         """Return what would be run now, what is decided of it now, and which directory that is in."""
-        view, decision = self._decide(request, way, environment, decide)
+        view, decision = self._decide(request, place, decide)
         operation, here = operation_of(request), request.backend == LOCAL
         # Which program and which directory are meant elsewhere cannot be looked up here.
         found = os.stat(request.cwd if here else os.sep)
         return Seen(
-            operation=resolved(operation, view.reading, environment) if here else operation,
+            operation=resolved(operation, view.reading, place.environment) if here else operation,
             decision=decision,
             view=view,
             place=(found.st_dev, found.st_ino),
         )
 
-    def _decide(
-        self, request: Request, way: Way, environment: Mapping[str, str], decide: _Decide
-    ) -> tuple[View, Decision]:
+    def _decide(self, request: Request, place: Place, decide: _Decide) -> tuple[View, Decision]:
         shell = "bash" if request.script is None else request.shell
-        place = place_of(
-            request.backend,
-            cwd=request.cwd,
-            far_cwd=request.far_cwd,
-            environment=environment,
-            hides_state=lambda: self.confinement.hides_state(way.command[0], request.command, request.script),
-        )
         view = self.guard.look(request.text, shell=shell, place=place)
         return view, decide(operation_of(request), view)
 
