@@ -6,6 +6,7 @@ anything that is only needed to run. Keeps: approvals-dry-run-same.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
 from perdure.cli.approving import authority_for, decider_for
@@ -45,13 +46,8 @@ def show_decision(session: Session, options: TestOptions) -> Answer:
         backends.find(backend)
     environment = scrub(session.environ, own_folders(session.installation), run="")
     guard = make_guard(session.installation)
-    place = place_of(
-        request.backend,
-        cwd=request.cwd,
-        far_cwd=request.far_cwd,
-        environment=environment,
-        hides_state=lambda: hides_state(session, guard, request, environment),
-    )
+    hidden = functools.partial(hides_state, session, guard, request, environment)
+    place = place_of(request.backend, request.cwd, request.far_cwd, environment, hidden)
     view = guard.look(text, shell="bash" if words else request.shell, place=place)
     decision = decider.decide(operation_of(request), view)
     return Answer(

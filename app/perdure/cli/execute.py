@@ -125,7 +125,7 @@ def _require_no_floor(session: Session, guard: Guard, request: Request) -> None:
         CommandRefused: it does.
     """
     environment = scrub(session.environ, own_folders(session.installation), run="")
-    place = place_of(request.backend, cwd=request.cwd, far_cwd=request.far_cwd, environment=environment)
+    place = place_of(request.backend, request.cwd, request.far_cwd, environment)
     shell = "bash" if request.script is None else request.shell
     verdict = guard.look(request.text, shell=shell, place=place).verdict
     if verdict.floor and verdict.ruling is Ruling.REFUSE:

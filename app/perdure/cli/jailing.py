@@ -19,7 +19,7 @@ from perdure.jail.machine import LinuxSystem
 from perdure.jail.policy import Mode, Policy, PolicyUnfit, parse_policy
 from perdure.jail.service import Jail
 from perdure.tools.confinement import Confinement, layers_of
-from perdure.tools.terminal import Request, words_of
+from perdure.tools.terminal import Request
 from perdure.tools.ways import local_way
 
 
@@ -69,7 +69,7 @@ def hides_state(session: Session, guard: Guard, request: Request, environment: M
         confinement = confinement_of(session, guard)
     except SettingsInvalid:
         return False
-    way = local_way(words_of(request), cwd=request.cwd, environment=environment)
+    way = local_way(request.words, cwd=request.cwd, environment=environment)
     return confinement.hides_state(way.command[0], request.command, request.script)
 
 

@@ -94,6 +94,11 @@ class Request:
         """What the guard reads: the script, or the command with its quoting restored."""
         return shlex.join(self.command) if self.script is None else self.script
 
+    @property
+    def words(self) -> list[str]:
+        """Program and arguments, wherever they run."""
+        return list(self.command) if self.script is None else shell_words(self.shell, self.script)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
@@ -174,13 +179,8 @@ class Terminal:
         record = self.record(run)
         environment = scrub(self.environ, self.own_folders, run)
         way = self._way(request, environment, run)
-        place = place_of(
-            request.backend,
-            cwd=request.cwd,
-            far_cwd=request.far_cwd,
-            environment=environment,
-            hides_state=lambda: self.confinement.hides_state(way.command[0], request.command, request.script),
-        )
+        hidden = functools.partial(self.confinement.hides_state, way.command[0], request.command, request.script)
+        place = place_of(request.backend, request.cwd, request.far_cwd, environment, hidden)
         # A text may take its whole budget to read: nothing else of this process waits for it.
         view, decision = await anyio.to_thread.run_sync(self._decide, request, place, self.decide)
         verdict = view.verdict
@@ -213,7 +213,7 @@ class Terminal:
         return await self._started(start, record, run, verdict, asked)
 
     def _way(self, request: Request, environment: Mapping[str, str], run: str) -> Way:
-        words = words_of(request)
+        words = request.words
         if request.backend == LOCAL or self.backends is None:
             return local_way(words, cwd=request.cwd, environment=environment)
         far = FarCommand(run=run, command=tuple(words), cwd=request.far_cwd)
@@ -407,13 +407,6 @@ def _require(decision: Decision, verdict: Verdict | None, request: Request) -> N
     raise CommandNeedsApproval(
         f"the command was not run: it needs a person's approval, and nobody can be asked here: {why}", context=context
     )
-
-
-def words_of(request: Request) -> list[str]:
-    """Return program and arguments, wherever they run."""
-    if request.script is None:
-        return list(request.command)
-    return shell_words(request.shell, request.script)
 
 
 def _not_started(program: str, cwd: str, error: OSError) -> PerdureError:

@@ -73,7 +73,6 @@ def far_way(
 
 def place_of(
     backend: str,
-    *,
     cwd: str,
     far_cwd: str | None,
     environment: Mapping[str, str],
