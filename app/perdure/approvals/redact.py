@@ -121,7 +121,17 @@ def mask(operation: Operation) -> Operation:
     argv = masking.words(operation.argv)
     script = None if operation.script is None else masking.text(operation.script)
     diff = None if operation.diff is None else masking.text(operation.diff)
-    return replace(operation, argv=argv, script=script, diff=diff, paths=tuple(map(masking.text, operation.paths)))
+    return replace(
+        operation,
+        argv=argv,
+        script=script,
+        diff=diff,
+        paths=tuple(map(masking.text, operation.paths)),
+        # Places may be called after a secret, too; what is compared before the run are those of the other.
+        cwd=masking.text(operation.cwd),
+        executable=None if operation.executable is None else masking.text(operation.executable),
+        digests=tuple(replace(each, path=masking.text(each.path)) for each in operation.digests),
+    )
 
 
 def mask_said(operation: Operation, said: JsonValue) -> JsonValue:
