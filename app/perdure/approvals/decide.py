@@ -165,41 +165,43 @@ class _Pipeline:
             why = f"the policy could not be evaluated: {policy.faults[0]}"
             self.decided(stage, Ruling.REFUSE, "policy-not-evaluated", "the profile's policy", why)
         looked_at = f"{len(policy.deny)} deny rules, {len(self.judged.commands)} commands"
-        perhaps: Rule | None = None
+        perhaps: list[Rule] = []
         for rule in policy.deny:
             met = self.meets(rule)
             if met is Match.YES:
                 self.decided(stage, Ruling.REFUSE, "denied-by-rule", looked_at, "a rule of the operator denies it")
-            if met is Match.PERHAPS and perhaps is None:
-                perhaps = rule
-        if perhaps is None:
+            if met is Match.PERHAPS:
+                perhaps.append(rule)
+        if not perhaps:
             self.note(stage, Said.NOTHING, looked_at, "no rule matches")
             return
         why = "a rule of the operator may deny it, which cannot be told from its text"
         self.note(stage, Said.ASK, looked_at, why)
-        self.ask(stage, "perhaps-denied", why)
+        self.ask(stage, "perhaps-denied", why, perhaps)
 
     def ask_rules(self) -> None:
         stage, policy = Stage.ASK_RULES, self.policy
         looked_at = f"{len(policy.ask)} ask rules, {len(self.judged.changes)} changed files"
         steering = next((path for path in self.judged.changes if is_instruction_file(path)), None)
+        whys: list[str] = []
         if steering is not None:
-            why = f"{posixpath.basename(steering)} tells agents what to do"
-            self.note(stage, Said.ASK, looked_at, why)
-            self.ask(stage, "instruction-file", why)
-        elif any(self.meets(rule) is not Match.NO for rule in policy.ask):
-            why = "a rule of the operator wants a person asked"
-            self.note(stage, Said.ASK, looked_at, why)
-            self.ask(stage, "asked-by-rule", why)
+            whys.append(f"{posixpath.basename(steering)} tells agents what to do")
+            self.ask(stage, "instruction-file", whys[-1])
+        if asking := [rule for rule in policy.ask if self.meets(rule) is not Match.NO]:
+            whys.append("a rule of the operator wants a person asked")
+            self.ask(stage, "asked-by-rule", whys[-1], asking)
+        if whys:
+            self.note(stage, Said.ASK, looked_at, "; ".join(whys))
         else:
             self.note(stage, Said.NOTHING, looked_at, "no rule matches")
 
     def meets(self, rule: Rule) -> Match:
         return max((rule.meets(command) for command in self.judged.commands), default=Match.NO)
 
-    def ask(self, stage: Stage, code: str, why: str) -> None:
+    def ask(self, stage: Stage, code: str, why: str, rules: Sequence[Rule] = ()) -> None:
         """Have a person asked; the floor's question stays the first."""
-        reasons = (Reason(code=code, text=why), *self.judged.verdict.reasons)
+        asking = [Reason(code=code, text=why, rule=rule.digest) for rule in rules] or [Reason(code=code, text=why)]
+        reasons = (*asking, *self.judged.verdict.reasons)
         if self.question is None:
             self.question = _Question(stage, code, reasons, skips_nothing=True)
         else:
@@ -244,7 +246,10 @@ class _Pipeline:
         if self.question is not None:
             self.note(stage, Said.SKIPPED, looked_at, "no grant answers a rule")
             return
-        if self.authority is not None and self.judged.verdict.ruling is not Ruling.ALLOW:
+        if self.judged.verdict.ruling is Ruling.ALLOW:
+            self.note(stage, Said.NOTHING, "no grant", "nothing of it needs one")
+            return
+        if self.authority is not None:
             found = find_grant(grants, self.operation, self.judged, self.authority, self.at.now)
             if found:
                 self.covering = found

@@ -77,7 +77,8 @@ def display(operation: Operation, decision: Decision, requester: Principal | Non
     if operation.environment:
         lines.append(f"sets:    {visible(', '.join(operation.environment))}")
     lines += [f"risk:    {decision.risk.value}", "because:"]
-    lines += [f"  - {visible(mask_text(reason.text))} ({reason.code})" for reason in decision.reasons]
+    # Two rules of the operator say the same.
+    lines += dict.fromkeys(f"  - {visible(mask_text(reason.text))} ({reason.code})" for reason in decision.reasons)
     lines += _touched(decision)
     if operation.kind in {OperationKind.COMMAND, OperationKind.CODE}:
         lines.append("no diff available: what it changes is known when it has run")

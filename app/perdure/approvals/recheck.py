@@ -20,8 +20,9 @@ def stricter(pinned: Pinned, now: Decision) -> str | None:
         return None
     if height_of(now.risk) > height_of(pinned.risk):
         return f"its risk is {now.risk.value} by now"
-    known = {reason.code for reason in pinned.reasons}
-    new = next((reason for reason in now.reasons if reason.code not in known), None)
+    # Not the code alone: two rules of the operator have the same.
+    known = {(reason.code, reason.rule) for reason in pinned.reasons}
+    new = next((reason for reason in now.reasons if (reason.code, reason.rule) not in known), None)
     return None if new is None else f"something more speaks against it by now: {new.text}"
 
 

@@ -11,6 +11,7 @@ for one word, and a last `*` for the rest of them.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import posixpath
 import re
@@ -48,6 +49,11 @@ class Rule:
     """A glob such as ``git push --force*``, as its operator wrote it."""
 
     text: str
+
+    @property
+    def digest(self) -> str:
+        """What tells it from other rules, 12 hexadecimal digits."""
+        return hashlib.sha256(self.text.encode(errors="surrogatepass")).hexdigest()[:12]
 
     def meets(self, command: Command) -> Match:
         """Return whether the rule means a command, in whatever way that is written."""

@@ -121,6 +121,8 @@ class Reason:
     """For people, without a full stop."""
     span: Span | None = None
     """Where in the text it was read."""
+    rule: str | None = None
+    """A digest of the operator's rule that it comes from: tells two rules apart, and does not say what they say."""
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return it for programs."""

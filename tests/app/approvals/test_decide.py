@@ -145,3 +145,15 @@ def test_what_was_denied_in_this_turn_is_not_asked_about_again_however_it_is_wri
         decision = asked(line, refused_before=before)
         assert (decision.ruling, decision.code) == (Ruling.REFUSE, "denied-before"), line
     assert asked("rm -rf dist", refused_before=before).ruling is Ruling.ASK
+
+
+@pytest.mark.proves("approvals-trace", "recheck-stricter-blocks")
+def test_every_rule_that_asks_is_a_reason_of_its_own_also_beside_a_file_that_steers() -> None:
+    rules = policy(ask=["tee *", "* AGENTS.md", "ssh *"])
+    decision = asked("tee AGENTS.md", what=rules)
+    assert [step.stage for step in decision.trace] == list(Stage)
+    asking = [reason for reason in decision.reasons if reason.code == "asked-by-rule"]
+    assert [reason.rule for reason in asking] == [rule.digest for rule in rules.ask[:2]]
+    assert "instruction-file" in {reason.code for reason in decision.reasons}
+    # The agent reads the reasons: they do not say what the rules are.
+    assert "tee" not in str([reason.to_json() for reason in asking])

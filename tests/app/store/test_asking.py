@@ -11,6 +11,7 @@ import pytest
 from perdure.approvals.asking import Asker
 from perdure.approvals.recheck import changed, stricter
 from perdure.approvals.redact import mask
+from perdure.approvals.rules import Rule
 from perdure.approvals.service import Asked, Channel
 from perdure.domain.decision import Decision, Stage
 from perdure.domain.effect import Reading
@@ -101,6 +102,19 @@ def test_a_secret_is_neither_kept_nor_shown_and_grants_nothing(tmp_path: Path) -
     )
 
 
+@pytest.mark.proves("approvals-secrets-masked")
+def test_a_place_that_is_called_after_a_secret_is_masked_too(tmp_path: Path) -> None:
+    script = Script(lambda entry: Answer(approve=True))
+    place = "/project/token=hunter2hunter2"
+    acted = operation(
+        "rm -r build", cwd=place, executable=f"{place}/rm", digests=(Digest(path=f"{place}/build", sha256="0" * 64),)
+    )
+    asked = ask(asker_in(tmp_path, script), acted)
+    assert asked.entry.proposal.operation.cwd == "/project/token=[secret-1:token]"
+    for path in tmp_path.iterdir():
+        assert b"hunter2" not in path.read_bytes()
+
+
 @pytest.mark.proves("recheck-stricter-blocks")
 @pytest.mark.parametrize(
     "now",
@@ -114,6 +128,17 @@ def test_a_secret_is_neither_kept_nor_shown_and_grants_nothing(tmp_path: Path) -
 )
 def test_what_is_stricter_by_now_is_told(now: Decision) -> None:
     assert stricter(pinned(), now) is not None
+
+
+@pytest.mark.proves("recheck-stricter-blocks")
+def test_another_rule_of_the_operator_does_not_hide_behind_the_code_of_the_first() -> None:
+    def asked_by(*rules: str) -> tuple[Reason, ...]:
+        return tuple(Reason(code="asked-by-rule", text="a rule asks", rule=Rule(rule).digest) for rule in rules)
+
+    before = pinned(reasons=asked_by("rm *"))
+    assert stricter(before, decision(reasons=asked_by("rm *", "* build"))) is not None
+    assert stricter(before, decision(reasons=asked_by("* build"))) is not None
+    assert stricter(before, decision(reasons=asked_by("rm *"))) is None
 
 
 @pytest.mark.proves("recheck-laxer-stands")
