@@ -15,12 +15,12 @@ from pathlib import Path
 from perdure.approvals.allowlist import AllowlistUnfit
 from perdure.approvals.commands import plain_words
 from perdure.approvals.grants import DESTRUCTIVE, grant_of_line, known_keys, stands
-from perdure.cli.approving import allowlist_of, owner, profile_of, require_outside_run, store_of
+from perdure.cli.approving import allowlist_of, owner, profile_of, require_outside_run, store_of, way_out
 from perdure.cli.guard import directory_of
 from perdure.cli.options import AllowOptions
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
-from perdure.domain.errors import GrantInvalid, GrantNotKept, GrantUnknown
+from perdure.domain.errors import EXIT_DONE, EXIT_FOUND, GrantInvalid, GrantNotKept, GrantUnknown, StoreUnavailable
 from perdure.domain.grant import Grant
 from perdure.domain.json_value import JsonValue
 from perdure.domain.proposal import new_id
@@ -32,14 +32,25 @@ def list_grants(session: Session) -> Answer:
     """Return the grants of the profile that stand."""
     now, who = _now(), owner()
     grants = [grant_of_line(line, profile_of(session), who.name, now) for line in allowlist_of(session).entries()]
-    with store_of(session, make=False) as store:
-        if store is not None:
-            grants += [grant for grant in store.grants() if stands(grant, now)]
+    unread: StoreUnavailable | None = None
+    try:
+        with store_of(session, make=False) as store:
+            if store is not None:
+                grants += [grant for grant in store.grants() if stands(grant, now)]
+    except StoreUnavailable as error:
+        # The lines of app.yaml count all the same, and are shown.
+        unread = error
+        session.output.warn(f"no grant that is kept there counts: {error.summary}")
     rows = [("grant", "covers", "until", "by")]
     rows += [(grant.id, grant.shown(), _until(grant), grant.granted_by) for grant in grants]
     return Answer(
-        data={"profile": profile_of(session), "grants": [grant.to_json() for grant in grants]},
+        data={
+            "profile": profile_of(session),
+            "grants": [grant.to_json() for grant in grants],
+            "unreadable": None if unread is None else {"code": unread.code, "hint": way_out(session, unread)},
+        },
         text=printable("\n".join(columns(rows))) if grants else "Nothing is granted.",
+        exit_code=EXIT_DONE if unread is None else EXIT_FOUND,
     )
 
 

@@ -10,9 +10,13 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import getpass
+import os
 import secrets
+import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perdure.app_file import PROFILE_VARIABLE, AppFile, AppFileUnfit, find_app_file
@@ -26,9 +30,10 @@ from perdure.approvals.policy import Policy, parse_policy, unreadable
 from perdure.cli.session import Session
 from perdure.domain.assessment import AssessmentRequest
 from perdure.domain.decision import Decision
-from perdure.domain.errors import RefusedInsideRun
+from perdure.domain.errors import RefusedInsideRun, StoreBusy, StoreDamaged, StoreNewer, StoreUnavailable
 from perdure.domain.grant import Grant
 from perdure.domain.operation import Authority, Operation, Principal, Surface
+from perdure.domain.verdict import Ruling
 from perdure.guard.service import View
 
 if TYPE_CHECKING:
@@ -93,6 +98,39 @@ def allowlist_of(session: Session) -> Allowlist:
     return Allowlist(path, home / "state" / profile / "allowlist.lock", session.output.warn)
 
 
+def is_there(path: Path) -> bool:
+    """Return whether there is anything of that name; what cannot be told is left to whoever opens it, and says why."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def way_out(session: Session, error: StoreUnavailable) -> str | None:
+    """Return a command line that helps where the approvals cannot be opened, read or written."""
+    place = error.context.get("path")
+    if not isinstance(place, str):
+        return None
+    path = Path(place)
+    if isinstance(error, StoreNewer):
+        return session.installation.pm_command("upgrade")
+    if isinstance(error, StoreBusy):
+        return session.installation.app_command("approvals", "list")
+    if isinstance(error, StoreDamaged):
+        aside = str(path.parent / f"damaged-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}")
+        if sys.platform == "win32":
+            return f'mkdir "{aside}" && move "{path}*" "{aside}"'
+        # What is beside it belongs to it: a journal of another database would be read into the new one.
+        return f"mkdir {shlex.quote(aside)} && mv {shlex.quote(place)}* {shlex.quote(aside)}"
+    folder = next(each for each in path.parents if each.is_dir())
+    if sys.platform == "win32":
+        return f'icacls "{folder}"'
+    return f"ls -la {shlex.quote(str(folder))} && df -h {shlex.quote(str(folder))}"
+
+
 @contextlib.contextmanager
 def store_of(session: Session, *, make: bool) -> Iterator[SqliteStore | None]:
     """Return a block in which the profile's approvals are open.
@@ -104,7 +142,7 @@ def store_of(session: Session, *, make: bool) -> Iterator[SqliteStore | None]:
     """
     home, profile = session.installation.home, profile_of(session)
     path = home / "state" / profile / "approvals.db"
-    if not (home.is_dir() if make else path.exists()):
+    if not (home.is_dir() if make else is_there(path)):
         yield None
         return
     from perdure.store.sqlite import SqliteStore
@@ -114,6 +152,18 @@ def store_of(session: Session, *, make: bool) -> Iterator[SqliteStore | None]:
         yield store
     finally:
         store.close()
+
+
+@contextlib.contextmanager
+def counting_without(session: Session) -> Iterator[None]:
+    """Return a block after which grants that cannot be read count for nothing, and that is said once.
+
+    What needs an approval is refused for the same reason when it is asked about; the rest does not need the file.
+    """
+    try:
+        yield
+    except StoreUnavailable as error:
+        session.output.warn_once(f"no grant that is kept there counts: {error.summary}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,8 +195,10 @@ class Decider:
         now = self.now()
         if self.reread is not None:
             self.policy = self.reread()
-        # What cannot be evaluated refuses everything but what the floor has a word for.
-        grants = () if self.policy.faults else self.grants(now)
+        # What cannot be evaluated refuses everything but what the floor has a word for; and what nothing speaks against
+        # needs no grant, so that it does not depend on whether those can be read.
+        needless = self.policy.faults or view.verdict.ruling is Ruling.ALLOW
+        grants = () if needless else self.grants(now)
         seen = judged(operation, view.reading, view.verdict)
         isolated = self.isolated(operation.backend)
         assessors, assessments = self.policy.assessors, tuple[Assessed, ...]()
@@ -186,13 +238,15 @@ def decider_for(session: Session, authority: Authority, *, runs: bool) -> Decide
             if authority.requester.owner
             else []
         )
-        with store_of(session, make=False) as store:
+        kept: Sequence[Grant] = ()
+        with counting_without(session), store_of(session, make=False) as store:
             kept = () if store is None else store.live_grants(profile, authority.session, now)
         return (*lines, *kept)
 
     def spend(grant: str, now: dt.datetime) -> bool:
-        with store_of(session, make=False) as store:
+        with counting_without(session), store_of(session, make=False) as store:
             return store is not None and store.use_grant(grant, now)
+        return False
 
     return Decider(
         policy=reread(),
@@ -211,7 +265,6 @@ def _following(session: Session) -> Callable[[], Policy]:
     """
     file = session.app_file
     policy: Policy | None = None
-    said: set[str] = set()
 
     def read() -> Policy:
         nonlocal file, policy
@@ -221,9 +274,7 @@ def _following(session: Session) -> Callable[[], Policy]:
                 file = found
             policy = policy_of(file)
             for warning in policy.warnings:
-                if warning not in said:
-                    said.add(warning)
-                    session.output.warn(warning)
+                session.output.warn_once(warning)
         return policy
 
     return read

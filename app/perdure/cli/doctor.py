@@ -9,11 +9,19 @@ from collections.abc import Mapping, Sequence
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
 from perdure.domain.boot import Boot
-from perdure.domain.errors import EXIT_DONE, EXIT_FOUND, BootInvalid, BootMissing, SettingsInvalid
+from perdure.domain.errors import (
+    EXIT_DONE,
+    EXIT_FOUND,
+    BootInvalid,
+    BootMissing,
+    SettingsInvalid,
+    StoreUnavailable,
+)
 from perdure.domain.finding import Finding
 from perdure.domain.host import Host
 from perdure.domain.json_value import JsonValue
 from perdure.domain.layers import Layer, layers_to_json
+from perdure.domain.outcome import Status
 from perdure.installation import Installation
 from perdure.plugin_manager import PluginManager
 from perdure.pm_link import PmAnswer, ask_pm
@@ -35,6 +43,7 @@ def diagnose(session: Session) -> Answer:
     findings += _plugin_findings(manager, installation)
     layers, unfit = _look_at_layers(session)
     findings += unfit
+    findings += _look_at_approvals(session)
     pm = ask_pm(installation, session.environ, PM_SECONDS)
     # An app outside a generation has no PM that should be there.
     if installation.generation is not None and pm.status != "ok":
@@ -89,6 +98,21 @@ def _look_at_layers(session: Session) -> tuple[tuple[Layer, ...], list[Finding]]
         return layers_here(session, make_guard(session.installation)), []
     except SettingsInvalid as error:
         return (), [Finding(code=error.code, summary=error.summary, hint=error.hint, context=error.context)]
+
+
+def _look_at_approvals(session: Session) -> list[Finding]:
+    """Return why what needs an approval is refused; where nothing was ever asked there is no file."""
+    from perdure.cli.approving import store_of, way_out
+
+    try:
+        with store_of(session, make=False) as store:
+            if store is not None:
+                store.entries(status=Status.PENDING)
+                store.grants()
+    except StoreUnavailable as error:
+        summary = f"what needs an approval is refused, and no grant counts that is kept there: {error.summary}"
+        return [Finding(code=error.code, summary=summary, hint=way_out(session, error), context=error.context)]
+    return []
 
 
 def _plugin_findings(manager: PluginManager, installation: Installation) -> list[Finding]:

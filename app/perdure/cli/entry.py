@@ -21,6 +21,7 @@ from perdure.domain.errors import (
     InternalFault,
     Interrupted,
     PerdureError,
+    StoreUnavailable,
     UsageFault,
     VerdictUsageFault,
 )
@@ -109,6 +110,10 @@ def _confirm_trial(session: Session) -> None:
 
 
 def _fail(session: Session, error: PerdureError) -> int:
+    if error.hint is None and isinstance(error, StoreUnavailable):
+        from perdure.cli.approving import way_out  # only where something is wrong
+
+        error.hint = way_out(session, error)
     session.output.failure(session.command, error)
     return error.exit_code
 

@@ -46,6 +46,7 @@ class Output:
     as_json: bool = False
     """Whether stdout gets the JSON envelope."""
     _data: TextIO | None = field(default=None, init=False)
+    _said: set[str] = field(default_factory=set, init=False)
 
     def reserve_stdout(self) -> None:
         """Keep stdout for our data: from now on, what plugins and their children print goes to stderr.
@@ -96,6 +97,12 @@ class Output:
     def warn(self, text: str) -> None:
         """Write a warning to stderr."""
         self.talk(f"{self.styled('warning:', 'bold', 'yellow', stream=sys.stderr)} {printable(text)}")
+
+    def warn_once(self, text: str) -> None:
+        """Write a warning that this process has not written yet."""
+        if text not in self._said:
+            self._said.add(text)
+            self.warn(text)
 
     def talk(self, text: str) -> None:
         """Write a line to stderr; where nobody can take it, the exit code still says how it went."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from perdure.approvals.display import visible
 from perdure.approvals.service import Approvals
-from perdure.cli.approving import owner, require_outside_run
+from perdure.cli.approving import is_there, owner, require_outside_run
 from perdure.cli.asking import approvals_of, store_path
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.prompt import question_of
@@ -185,7 +185,7 @@ def sessions(session: Session) -> Answer:
 
 def _known(session: Session) -> Approvals | None:
     """Return the approvals where there are any: looking makes none."""
-    return approvals_of(session) if store_path(session).exists() else None
+    return approvals_of(session) if is_there(store_path(session)) else None
 
 
 def _table(entries: Sequence[Entry], now: dt.datetime) -> str:
