@@ -220,14 +220,22 @@ def _on_path(machine: Machine, state: State, by: str) -> None:
             machine.emit(Act.CHANGE, place, state, by=by, recursive=True, certainty=Certainty.CONDITIONAL)
 
 
+_PIP_WRITES = frozenset({"--log", "--log-file", "--report"})
+_PIP_FILLS = frozenset({"-d", "--dest", "-w", "--wheel-dir"})
+
+
 def _pip(machine: Machine, name: str, words: list[Value], state: State) -> None:
     """`pip` by name, by path, or as a module."""
     outer = verbs.split(words, _valued("pip"), ordered=True)
     command = values.known(outer.operands[0]) if outer.operands else None
-    if command not in {"install", "uninstall"}:
-        return
     arguments = verbs.split(outer.operands[1:], _valued("pip"))
     by = f"pip {command}"
+    for written in (*outer.values(_PIP_WRITES), *arguments.values(_PIP_WRITES)):
+        machine.emit(Act.OVERWRITE, written, state, by=by, through_link=True)
+    for place in arguments.values(_PIP_FILLS) if command in {"download", "wheel"} else ():
+        machine.emit(Act.CHANGE, place, state, by=by, recursive=True)
+    if command not in {"install", "uninstall"}:
+        return
     into = arguments.values(frozenset({"-t", "--target", "--prefix", "--root"}))
     for place in into:
         machine.emit(Act.CHANGE, place, state, by=by, recursive=True)

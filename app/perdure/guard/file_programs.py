@@ -180,12 +180,13 @@ def _remote(path: Value) -> bool:
 def _scripted(machine: Machine, name: str, words: list[Value], state: State) -> None:
     """`sed` and `awk`: what their programs write and run, and files that they change in place."""
     codes, files, arguments = little_languages.programs(name, words)
+    given = little_languages.assigned(name, files, arguments)
     for code in codes or ():
         text = values.known(code)
         if text is None:
             continue  # what is not known is data, as a rule: a column, a name
         machine.step(len(text) // 64 + 1)
-        deeds = little_languages.deeds(name, text)
+        deeds = little_languages.deeds(name, text, given)
         for path in deeds.written:
             machine.emit(Act.OVERWRITE, values.text(path), state, by=name, through_link=True)
         for command in deeds.run:

@@ -8,8 +8,9 @@ not settled, and one that is not understood is not either: classification asks a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from perdure.guard import values, verbs
 from perdure.guard.late import late
@@ -35,12 +36,14 @@ class Deeds:
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    reader: Callable[[str], Deeds]
+    reader: Callable[[str, Mapping[str, Sequence[str]]], Deeds]
     valued: frozenset[str]
     code: frozenset[str]
     files: frozenset[str]
     """Options that name a file with a program, or do something that no program says."""
     ordered: bool
+    variables: frozenset[str] = frozenset()
+    """Options that give a variable."""
 
 
 def programs(name: str, words: list[Value]) -> tuple[list[Value] | None, list[Value], verbs.Arguments]:
@@ -58,9 +61,19 @@ def programs(name: str, words: list[Value]) -> tuple[list[Value] | None, list[Va
     return arguments.operands[:1], arguments.operands[1:], arguments
 
 
-def deeds(name: str, code: str) -> Deeds:
-    """Return what one program does."""
-    return _LANGUAGES[name].reader(code)
+def assigned(name: str, files: Sequence[Value], arguments: verbs.Arguments) -> dict[str, list[str]]:
+    """Return the variables that a command line gives to its programs, with what they may be."""
+    found: dict[str, list[str]] = {}
+    for word in (*arguments.values(_LANGUAGES[name].variables), *files):
+        variable, equals, text = (values.known(word) or "").partition("=")
+        if equals and variable.isidentifier():
+            found.setdefault(variable, []).append(text)
+    return found
+
+
+def deeds(name: str, code: str, given: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Deeds:
+    """Return what one program does where it is given these variables."""
+    return _LANGUAGES[name].reader(code, given)
 
 
 def only_prints(name: str, words: list[Value]) -> bool:
@@ -76,7 +89,7 @@ _PLAIN = frozenset("dDgGhHnNpPxzF=")
 _TO_LINE_END = late(r"[^\n]*")
 
 
-def _sed(code: str) -> Deeds:  # noqa: C901, PLR0912  # one branch for each form that a command has
+def _sed(code: str, _: Mapping[str, Sequence[str]]) -> Deeds:  # noqa: C901, PLR0912  # one branch for each form that a command has
     """Read a program of `sed`, command by command."""
     result = Deeds()
     at = 0
@@ -174,7 +187,7 @@ _PRINTS = frozenset({"print", "printf"})
 _TEXT_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "/": "/"}
 
 
-def _awk(code: str) -> Deeds:
+def _awk(code: str, given: Mapping[str, Sequence[str]]) -> Deeds:
     """Read a program of `awk`, token by token."""
     tokens = _tokens(code)
     result = Deeds()
@@ -190,16 +203,16 @@ def _awk(code: str) -> Deeds:
         elif kind == "name" and text in _PRINTS:
             printing, depth = True, 0
         elif kind == "name" and text == "system":
-            _target(tokens, number + 2, result.run, result, ends=(")",))
+            _target(tokens, number + 2, result.run, result, given, ends=(")",))
         elif text in {"|", "|&"}:
             if tokens[number + 1 : number + 2] == [("name", "getline")]:
                 before = tokens[number - 1] if number else ("", "")
                 alone = number < 2 or tokens[number - 2][0] == "end" or tokens[number - 2][1] == "("
-                _literal(before if alone else ("", ""), result.run, result)
+                _literal(before if alone else ("", ""), result.run, result, given)
             else:
-                _target(tokens, number + 1, result.run, result)
+                _target(tokens, number + 1, result.run, result, given)
         elif printing and depth <= 0 and (text == ">" or kind == "append"):
-            _target(tokens, number + 1, result.written, result)
+            _target(tokens, number + 1, result.written, result, given)
     return result
 
 
@@ -234,21 +247,29 @@ def _goes_on(tokens: list[tuple[str, str]], newline: int) -> bool:
 
 
 def _target(
-    tokens: list[tuple[str, str]], at: int, into: list[str], result: Deeds, *, ends: tuple[str, ...] = ()
+    tokens: list[tuple[str, str]],
+    at: int,
+    into: list[str],
+    result: Deeds,
+    given: Mapping[str, Sequence[str]],
+    *,
+    ends: tuple[str, ...] = (),
 ) -> None:
     """Note a literal that stands alone at a place; anything else there is not spelled out."""
     after = tokens[at + 1] if at + 1 < len(tokens) else ("end", "")
     alone = after[1] in ends if ends else after[0] == "end"
-    _literal(tokens[at] if alone and at < len(tokens) else ("", ""), into, result)
+    _literal(tokens[at] if alone and at < len(tokens) else ("", ""), into, result, given)
 
 
-def _literal(token: tuple[str, str], into: list[str], result: Deeds) -> None:
+def _literal(token: tuple[str, str], into: list[str], result: Deeds, given: Mapping[str, Sequence[str]]) -> None:
     kind, text = token
     plain = re.sub(r"\\(.)", lambda match: _TEXT_ESCAPES.get(match[1], "\0"), text[1:-1])
     if kind == "string" and "\0" not in plain:
         into.append(plain)
-    else:
-        result.settled = False
+        return
+    result.settled = False
+    if kind == "name":  # the program may give it something else
+        into.extend(given.get(text, ()))
 
 
 _SED = _Language(
@@ -308,6 +329,7 @@ _AWK = _Language(
         ]
     ),
     ordered=True,
+    variables=frozenset({"-v", "--assign"}),
 )
 _LANGUAGES = {"sed": _SED, "gsed": _SED} | dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _AWK)
 NAMES = tuple(_LANGUAGES)
