@@ -44,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "proves(*ids): the invariants (tests/**/invariants*.toml) that this test proves")
     config.addinivalue_line("markers", "platforms(*names): runs only on linux, darwin or windows, as named")
     config.addinivalue_line("markers", "slow: takes long; runs with --slow only")
+    config.addinivalue_line("markers", "evidence: measures figures for docs/reference/guard-evidence.md; is slow too")
     config.addinivalue_line("markers", "unprivileged: a part of the test runs as a user without privileges")
     config.addinivalue_line("markers", "persistence: fails, and has to, on a store that keeps nothing")
 

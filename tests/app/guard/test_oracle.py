@@ -1,129 +1,220 @@
-"""The oracle: lines of the corpus really run in a disposable copy of their layout; what they harmed and what was said.
+"""The oracle: lines of the corpora really run in a machine to throw away; what they harmed, and what was said.
 
-Only lines that stay in the copy whatever they do are run: none that names another place, changes user, or starts a
-program that works elsewhere.
+Each line is run as the root of that machine, and as the user whose home it is where root harms nothing. Held is what is
+refused or is the floor's own question: neither runs because somebody allowed something before.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from perdure.domain.verdict import Ruling
 from perdure.guard.corpus import WRAPPERS, Case
-from perdure.guard.probe import Machine
-from perdure.guard.roots import Root, environment_roots
-from perdure.guard.service import Guard, Place
-from tests.app.guard.test_corpus import CASES, named
+from tests.app.guard.disposable import Disposable, Said, local
+from tests.app.guard.evidence import code, table, write_part
+from tests.app.guard.namespaces import CannotBeMade
+from tests.app.guard.test_corpus import CASES, HARD_CASES
 
-pytestmark = pytest.mark.platforms("linux")
+pytestmark = [pytest.mark.platforms("linux"), pytest.mark.proves("guard-own-feet", "guard-compare", "jail-holds-roots")]
 
-HOME = "/home/you"
-ELSEWHERE = re.compile(
-    r"/tmp|/backup|/usr/|sudo|ssh|docker|\bpip\b|\buv\b|\bgit\b|python -|node|brew|unshare|chroot|busybox"
-)
-RUN = [case for case in CASES if case.layout.name == "posix_uv" and not ELSEWHERE.search(case.command)]
-
-
-def make_layout(home: Path) -> dict[str, str]:
-    """Make the layout's files below `home` and return the paths that the guard has to know."""
-    base = home / ".local" / "share" / "uv" / "python" / "cpython-3.12.7-linux-x86_64-gnu"
-    venv = home / "app" / ".venv"
-    for folder in (base / "bin", base / "lib" / "python3.12", venv / "bin", venv / "lib", home / "proj" / ".venv"):
-        folder.mkdir(parents=True)
-    (base / "bin" / "python3.12").write_text("an interpreter")
-    (base / "lib" / "python3.12" / "os.py").write_text("a library")
-    (venv / "pyvenv.cfg").write_text(f"home = {base}/bin\n")
-    (venv / "bin" / "python").symlink_to(base / "bin" / "python3.12")
-    for name in ("python3", "python3.12"):
-        (venv / "bin" / name).symlink_to("python")
-    package = venv / "lib" / "python3.12" / "site-packages" / "x"
-    (package / "__pycache__").mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (package / "__pycache__" / "x.pyc").write_text("")
-    (package.parent / "__pycache__").mkdir()
-    (home / "app" / "build").mkdir()
-    (home / "link").symlink_to(home / "app")
-    return {"executable": f"{venv}/bin/python", "prefix": str(venv), "base": str(base)}
-
-
-def seen(roots: tuple[Root, ...]) -> dict[str, str]:
-    """Return what lies in the roots, byte code left out."""
-    found: dict[str, str] = {}
-    for root in roots:
-        for folder, folders, names in os.walk(root.path):
-            folders[:] = [name for name in folders if name != "__pycache__"]
-            for name in (*names, *folders):
-                path = Path(folder, name)
-                if path.is_symlink():
-                    found[str(path)] = f"-> {path.readlink()}"
-                elif path.is_file() and path.suffix != ".pyc":
-                    found[str(path)] = path.read_text()
-        if os.path.islink(root.path):
-            found[root.path] = os.readlink(root.path)
-    return found
+NOT_RUN = {
+    "catastrophic-device": "writes to a device",
+    "catastrophic-filesystem": "makes a file system on a device",
+    "catastrophic-shutdown": "shuts down",
+    "catastrophic-kill": "ends every process",
+    "catastrophic-fork": "starts itself without end",
+}
+"""What is not run even there: nothing of it would reach a root by its name, and this machine is to stay out of it."""
+STARTS_NOT = "the interpreter does not start"
+ABOVE = "chmod"
+"""The one thing that no mount holds: the mode of a directory above a root, which is nobody's but the user's."""
+HARMLESS = {
+    "g102": "no server of ssh runs there",
+    "h118": "no server of ssh runs there",
+    "h042": "`/usr` is somebody else's there",
+    "h122": "the first form of `rename` that is found takes other arguments",
+    "h124": "nothing is mounted there",
+    "h127": "there is no network",
+    "h128": "there is no network",
+    "h130": "that environment has no `pip`",
+    "h131": "that environment has no `pip`",
+    "h134": "there is no network",
+    "h136": "there is no such patch",
+    "h139": "memory has no such attribute",
+    "h140": "memory has no such attribute",
+    "h154": "no systemd runs there",
+    "h163": "nobody chooses",
+    "h183": "`cat` writes nothing to what it was given for reading and writing",
+    "h287": "there is no terminal",
+    "h289": "the file is there already, which sqlite3 does not overwrite",
+    "h291": "no database answers",
+    "h298": "`less` without a terminal is `cat`",
+    "h312": "without the option, `rm` leaves directories alone",
+    "h313": "without the option, `rm` leaves directories alone",
+    "h314": "without the option, `rm` leaves directories alone",
+    "h601": "there is no `x` to read, or nothing in it",
+}
+"""Lines that are refused and harm nothing there, and why: elsewhere, they would."""
 
 
-def test_enough_of_the_corpus_is_run() -> None:
-    assert len(RUN) >= 40
+@dataclass(slots=True)
+class Tally:
+    """What came of running lines in one way of writing them."""
+
+    lines: int = 0
+    harmed: int = 0
+    refused: int = 0
+    asked: int = 0
+    jailed: int = 0
+    missed: list[str] = field(default_factory=list)
+    """Lines that did harm and were not held."""
+    escaped: list[str] = field(default_factory=list)
+    """Lines that did harm in the jail."""
+    above: list[str] = field(default_factory=list)
+    """Lines that change the mode of a directory above a root, which the jail does not hold."""
+
+    def add(self, other: Tally) -> None:
+        """Count what another one has counted too."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def row(self, name: str) -> list[object]:
+        """Return it as a row of the page."""
+        jail = len(self.escaped) + len(self.above)
+        return [name, self.lines, self.harmed, self.refused, self.asked, len(self.missed), self.jailed, jail]
 
 
-@pytest.mark.proves("guard-own-feet", "guard-others-free", "guard-compare")
-@pytest.mark.parametrize("case", RUN, ids=named)
-def test_what_a_line_harms_was_refused_and_what_harms_nothing_was_not(case: Case, tmp_path: Path) -> None:
-    harmed, ruling = run(case, case.command, tmp_path)
-    if harmed:
-        assert ruling is Ruling.REFUSE or (ruling is Ruling.ASK and case.expected is Ruling.ASK), case.command
-    elif case.expected is Ruling.ALLOW:
-        assert ruling is Ruling.ALLOW, case.command
+COLUMNS = [
+    "the lines",
+    "run",
+    "did harm",
+    "of these refused",
+    "of these asked by the floor",
+    "of these held by neither",
+    "run again in the jail",
+    "of these did harm",
+]
+
+
+@pytest.fixture(scope="module")
+def machine(uv: Path) -> Iterator[Disposable]:
+    """The machine to throw away."""
+    folder = Path(tempfile.mkdtemp(prefix="perdure-oracle-"))
+    folder.chmod(0o755)  # the user whose home it is passes through it
+    try:
+        with Disposable(folder, uv) as made:
+            yield made
+    except CannotBeMade as reason:
+        pytest.skip(f"no machine to throw away can be made here: {reason}")
+    finally:
+        shutil.rmtree(folder)
+
+
+CORPUS = [case for case in CASES if case.layout.name == "posix_uv"]
+LINES = [case for case in (*CASES, *HARD_CASES) if case.layout.name == "posix_uv"]
+
+
+def judged(
+    machine: Disposable, cases: Sequence[Case], write: Callable[[str], str] = str
+) -> list[tuple[Case, str, Said]]:
+    """Return cases, each as it is written and with what the guard says of it then, but for those that are not run."""
+    plain = machine.judge([(local(case.command), case.cwd) for case in cases])
+    run = [case for case, said in zip(cases, plain, strict=True) if not NOT_RUN.keys() & set(said.codes)]
+    texts = [write(local(case.command)) for case in run]
+    said = machine.judge([(text, case.cwd) for case, text in zip(run, texts, strict=True)])
+    return list(zip(run, texts, said, strict=True))
+
+
+def tried(
+    machine: Disposable, case: Case, text: str, said: Said, *, users: Sequence[bool] = (True, False), all_jailed: bool
+) -> Tally:
+    """Run a line, and where it does harm once more in the jail."""
+    tally = Tally(lines=1)
+    harmful = next(([root] for root in users if machine.run(text, case.cwd, jailed=False, root=root).harmed), [])
+    if harmful:
+        tally.harmed = 1
+        tally.refused = said.ruling == Ruling.REFUSE
+        tally.asked = said.ruling == Ruling.ASK and said.floor
+        tally.missed += [] if said.held else [text]
+    for root in () if machine.no_jail else users if all_jailed else harmful:
+        outcome = machine.run(text, case.cwd, jailed=True, root=root)
+        tally.jailed += 1
+        if outcome.harmed:
+            known = outcome.what == STARTS_NOT and case.command.startswith(ABOVE) and said.ruling == Ruling.REFUSE
+            (tally.above if known else tally.escaped).append(text)
+    return tally
+
+
+def test_what_a_line_harms_was_held_and_the_jail_holds_what_it_would_harm(machine: Disposable) -> None:
+    total = Tally()
+    for case, text, said in judged(machine, CORPUS[::2]):
+        total.add(tried(machine, case, text, said, users=(True,), all_jailed=False))
+    assert total.missed == []
+    assert total.escaped == []
+    # The comparison says something only where lines do harm.
+    assert total.harmed > total.lines // 2
+    if machine.no_jail:
+        pytest.skip(f"held by the guard; the jail was not tried: {machine.no_jail}")
 
 
 @pytest.mark.slow
-@pytest.mark.proves("guard-own-feet", "guard-wrappers")
-@pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_what_a_wrapped_line_harms_was_not_allowed(wrapper: str, tmp_path: Path, figure: Callable[[str], None]) -> None:
-    missed, harms = [], 0
-    for case in RUN:
-        command = WRAPPERS[wrapper](case.command)
-        harmed, ruling = run(case, command, tmp_path / case.identity)
-        harms += harmed
-        missed += [command] if harmed and ruling is Ruling.ALLOW else []
-    figure(
-        f"guard: {len(RUN)} lines wrapped in {wrapper} were run: {harms} did harm, {len(missed)} of them were allowed"
-    )
-    assert missed == []
-    assert harms > len(RUN) // 4
+@pytest.mark.evidence
+@pytest.mark.proves("guard-wrappers")
+def test_what_every_line_harms_however_it_is_written_was_held(
+    machine: Disposable, figure: Callable[[str], None], pytestconfig: pytest.Config, checkout: Path
+) -> None:
+    ways: Mapping[str, Callable[[str], str]] = {"": str, **WRAPPERS}
+    tallies: dict[str, Tally] = {}
+    harmful: set[str] = set()
+    refused: dict[str, tuple[Case, Said]] = {}
+    for name, write in ways.items():
+        tally = tallies[name] = Tally()
+        for case, text, said in judged(machine, LINES, write):
+            one = tried(machine, case, text, said, all_jailed=not name)
+            tally.add(one)
+            harmful |= {case.identity} if one.harmed else set()
+            if not name and said.ruling == Ruling.REFUSE:
+                refused[case.identity] = case, said
+    wrapped = Tally()
+    for name, tally in tallies.items():
+        if name:
+            wrapped.add(tally)
+    plain = tallies[""]
+    idle = {identity: each for identity, each in refused.items() if identity not in harmful}
+    unexplained = [case.command for case, said in idle.values() if not said.missing and case.identity not in HARMLESS]
+    kinds = dict.fromkeys(NOT_RUN.values(), 0)
+    for said in machine.judge([(local(case.command), case.cwd) for case in LINES]):
+        for code_ in NOT_RUN.keys() & set(said.codes):
+            kinds[NOT_RUN[code_]] += 1
+    for row in [plain.row("as they stand"), wrapped.row("wrapped")]:
+        figure("guard: " + ", ".join(f"{column} {cell}" for column, cell in zip(COLUMNS, row, strict=True)))
+    if pytestconfig.getoption("--regenerate-docs"):
+        write_part(checkout, "lines run", _page(plain, tallies, kinds, idle))
+    assert (plain.missed + wrapped.missed, plain.escaped + wrapped.escaped, unexplained) == ([], [], [])
+    assert plain.harmed > plain.lines // 2
+    assert wrapped.harmed > wrapped.lines // 2
 
 
-def run(case: Case, text: str, root: Path) -> tuple[bool, Ruling]:
-    """Run a line in a layout of its own; return whether it harmed a root, and what the floor says of it."""
-    home = root / "you"
-    paths = make_layout(home)
-    probe = Machine()
-    roots = environment_roots(paths["executable"], paths["prefix"], paths["base"], probe)
-    cwd = case.cwd.replace(HOME, str(home)) if case.cwd.startswith(HOME) else str(root)
-    command = text.replace("//home//you", f"/{home}").replace(HOME, str(home))
-    command = command.replace("a=/home b=you", f"a={root} b=you")
-    assert "/home" not in command.replace(str(home), "")
-    environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "VIRTUAL_ENV": paths["prefix"]}
-    # Nobody waits here, and the machine may be busy.
-    verdict = Guard(lambda: roots, probe, homes=(str(home),), seconds=10).judge(
-        command, shell="bash", place=Place(cwd=cwd, home=str(home), environment=environment, complete=True)
+def _page(
+    plain: Tally, tallies: Mapping[str, Tally], kinds: Mapping[str, int], idle: Mapping[str, tuple[Case, Said]]
+) -> str:
+    rows = [tally.row(f"in `{name}`" if name else "as they stand") for name, tally in tallies.items()]
+    skipped = ", ".join(f"{count} that {why}" for why, count in kinds.items() if count)
+    causes: dict[str, list[str]] = {}
+    for case, said in idle.values():
+        why = f"`{'`, `'.join(said.missing)}` is not there" if said.missing else HARMLESS.get(case.identity, "?")
+        causes.setdefault(why, []).append(code(case.command))
+    above = ", ".join(map(code, plain.above))
+    return (
+        table(COLUMNS, rows)
+        + f"\nNot run: {skipped}.\n"
+        + f"\nWhat did harm in the jail changes the mode of a directory above a root: {above}.\n"
+        + "\nRefused, and harmless in that machine however they were written:\n\n"
+        + table(["why", "lines"], [[why, ", ".join(lines)] for why, lines in sorted(causes.items())])
     )
-    before = seen(roots)
-    assert before
-    subprocess.run(
-        ["/bin/bash", "-c", command],
-        cwd=cwd,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        timeout=30,
-    )
-    return seen(roots) != before, verdict.floor_ruling
