@@ -19,6 +19,7 @@ WRITERS: dict[str, tuple[str, ...]] = {
     "allowlist": ("state", "state/**", "profiles/*/app.yaml*"),
     "approvals": ("state/**",),
     "crash-notes": ("profiles/*/crashes", "profiles/*/crashes/**"),
+    "held-names": ("state/*/names*",),
     "run-record": ("state", "state/**"),
 }
 """What each may write, relative to the home; `**` stands for everything below."""

@@ -95,8 +95,8 @@ def test_a_profile_that_is_not_there_is_no_profile_without_settings(tmp_path: Pa
 def test_a_layer_is_on_or_says_why_not() -> None:
     jail, floor = Layer(name="jail", why_not="there is no bwrap"), Layer(name="floor")
     assert layers_to_json((jail, floor)) == {
-        "jail": {"active": False, "why_not": "there is no bwrap"},
-        "floor": {"active": True, "why_not": None},
+        "jail": {"active": False, "why_not": "there is no bwrap", "gap": None},
+        "floor": {"active": True, "why_not": None, "gap": None},
     }
     assert (show_layer(jail), show_layer(floor)) == ("off: there is no bwrap", "on")
     for nothing in ("", "two\nlines"):

@@ -20,7 +20,7 @@ def _without_a_jail(generation: Generation) -> None:
     policy.write_text("jail: off\n")
 
 
-ON = {"active": True, "why_not": None}
+ON = {"active": True, "why_not": None, "gap": None}
 
 
 def doctors_rows(generation: Generation, **changes: str) -> str:
@@ -67,7 +67,7 @@ def test_doctor_of_a_sound_generation_ends_with_pms_line(generation: Generation)
             "layers": {
                 "environment": ON,
                 "floor": ON,
-                "jail": {"active": False, "why_not": "the policy of this profile turns it off"},
+                "jail": {"active": False, "why_not": "the policy of this profile turns it off", "gap": None},
                 "sentinels": ON,
                 "audit-hook": ON,
             },

@@ -55,7 +55,7 @@ def test_a_commands_streams_and_exit_code_are_passed_on_and_the_run_is_recorded(
     assert (judged["script"], judged["command"]) == ("echo out; echo err >&2; exit 7", None)
     assert judged["verdict"]["ruling"] == "allow"
     assert list(judged["layers"]) == ["environment", "floor", "jail", "sentinels"]
-    on = {"active": True, "why_not": None}
+    on = {"active": True, "why_not": None, "gap": None}
     assert [judged["layers"][name] for name in ("environment", "floor", "sentinels")] == [on] * 3
     assert executed["pid"] > 0
     assert (ended["exit_code"], ended["ended"], ended["stdout_bytes"], ended["stderr_bytes"]) == (7, "exited", 4, 4)

@@ -165,6 +165,7 @@ def _render(
         ("plugins", f"{len(loaded)} loaded ({', '.join(loaded)}), {_count(len(manager.failures), 'failure')}"),
         ("layers", ", ".join(layer.name for layer in layers if layer.active) or "unknown"),
         *(("not on", f"{layer.name}: {layer.why_not}") for layer in layers if not layer.active),
+        *(("not whole", f"{layer.name}: {layer.gap}") for layer in layers if layer.gap is not None),
         *(("old name", line) for line in moved),
         ("findings", "none" if not findings else str(len(findings))),
     ]

@@ -29,12 +29,11 @@ from perdure.domain.layers import layers_to_json
 from perdure.domain.operation import Surface
 from perdure.domain.verdict import Ruling
 from perdure.guard.service import Guard
-from perdure.installation import Installation
 from perdure.jail.policy import Mode
 from perdure.tools.backends import LOCAL, Backends
 from perdure.tools.environment import scrub
 from perdure.tools.processes import ask
-from perdure.tools.run_record import RunRecord
+from perdure.tools.run_record import RunRecord, record_folder
 from perdure.tools.sentinels import Sentinels
 from perdure.tools.terminal import MOST_OUTPUT, SECONDS, Finished, Request, Terminal
 from perdure.tools.ways import place_of
@@ -105,6 +104,9 @@ def run_in_terminal(
     why_not = next(each.why_not for each in finished.layers if each.name == "jail")
     if why_not is not None and confinement.mode is not Mode.OFF and request.backend == LOCAL:
         session.output.warn(f"the command ran without the jail: {why_not}")
+    if finished.gap is not None:
+        session.output.warn(f"the jail of this run was not whole: {finished.gap.text}")
+        session.output.talk(f"  try: {finished.gap.hint}")
     if finished.damage:
         session.output.warn(f"the run has damaged what Perdure needs: {'; '.join(map(str, finished.damage))}")
         session.output.talk(f"  try: {finished.repair}")
@@ -155,16 +157,6 @@ def look_at_sentinels(session: Session) -> Sentinels:
         prefix=os.path.abspath(sys.prefix),
         code=os.path.dirname(os.path.abspath(perdure.__file__)),
     )
-
-
-def record_folder(installation: Installation, profile: str) -> Path | None:
-    """Return where a profile's runs are recorded; None where there is no home.
-
-    PM makes that; of what Nix installed nobody else does, and there it is made with the first record.
-    """
-    if not (installation.managed or installation.home.is_dir()) or os.sep in profile or profile.startswith("."):
-        return None
-    return installation.home / "state" / profile
 
 
 def _request(session: Session, options: ExecuteOptions) -> Request:

@@ -8,17 +8,20 @@ environment makes it laxer; layers-told.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from perdure import audit_hook
-from perdure.app_file import AppFile, AppFileUnfit
+from perdure.app_file import PROFILE_VARIABLE, AppFile, AppFileUnfit
 from perdure.cli.session import Session
 from perdure.domain.errors import SettingsInvalid, UsageFault
 from perdure.domain.layers import Layer
 from perdure.guard.service import Guard
 from perdure.jail.machine import LinuxSystem
+from perdure.jail.names import Names
 from perdure.jail.policy import Mode, Policy, PolicyUnfit, parse_policy
 from perdure.jail.service import Jail
 from perdure.tools.confinement import Confinement, layers_of
+from perdure.tools.run_record import record_folder
 from perdure.tools.terminal import Request
 from perdure.tools.ways import local_way
 
@@ -59,8 +62,16 @@ def confinement_of(session: Session, guard: Guard, asked: str | None = None) -> 
             f"--jail {mode} is laxer than this profile's policy, which is {policy.mode}",
             hint=session.installation.app_command("exec", "--help"),
         )
-    jail = Jail(roots=guard.roots, home=str(session.installation.home), system=LinuxSystem(session.environ))
-    return Confinement(jail=jail, policy=policy, asked=mode)
+    home = session.installation.home
+    names = Names(roots=guard.roots, home=str(home), kept=_kept_names(session))
+    jail = Jail(roots=guard.roots, home=str(home), system=LinuxSystem(session.environ), names=names)
+    return Confinement(jail=jail, policy=policy, asked=mode, installation=session.installation)
+
+
+def _kept_names(session: Session) -> Path | None:
+    """Return where the count of names is kept; None where nothing of this profile is."""
+    folder = record_folder(session.installation, session.environ.get(PROFILE_VARIABLE) or "default")
+    return None if folder is None else folder / "names"
 
 
 def hides_state(session: Session, guard: Guard, request: Request, environment: Mapping[str, str]) -> bool:
@@ -80,5 +91,5 @@ def layers_here(session: Session, guard: Guard) -> tuple[Layer, ...]:
         SettingsInvalid: the profile's policy cannot be evaluated.
     """
     unhooked = None if audit_hook.is_installed() else "it comes with the first plugin, and none is loaded here"
-    jail = confinement_of(session, guard).layer()
+    jail = confinement_of(session, guard).whole_layer()
     return (*layers_of(jail), Layer(name="audit-hook", why_not=unhooked))

@@ -1,4 +1,4 @@
-"""The layers that stand between a command and what is protected, each with whether it is on and why it is not.
+"""The layers that stand between a command and what is protected, each with whether it is on, and what it lacks.
 
 Owns: the value, and its form in run records and answers. Does not own: any layer; whoever keeps one says how it is.
 Keeps: layers-told: a layer that is off has a reason.
@@ -20,11 +20,15 @@ class Layer:
     """As it is called everywhere, such as ``jail``."""
     why_not: str | None = None
     """One line that says why it is off; None where it is on."""
+    gap: str | None = None
+    """One line that says what it does not hold here, though it is on and holds that elsewhere; None for nothing."""
 
     def __post_init__(self) -> None:
-        """Refuse a layer that is off without a word."""
+        """Refuse a layer that is off, or not whole, without a word."""
         if self.why_not is not None and not is_line(self.why_not):
             raise ValueError(f"layer {self.name}: why it is off must be one line of text")
+        if self.gap is not None and not is_line(self.gap):
+            raise ValueError(f"layer {self.name}: what it does not hold must be one line of text")
 
     @property
     def active(self) -> bool:
@@ -33,7 +37,7 @@ class Layer:
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the object that stands in run records and answers."""
-        return {"active": self.active, "why_not": self.why_not}
+        return {"active": self.active, "why_not": self.why_not, "gap": self.gap}
 
 
 def layers_to_json(layers: Iterable[Layer]) -> dict[str, JsonValue]:
@@ -43,4 +47,6 @@ def layers_to_json(layers: Iterable[Layer]) -> dict[str, JsonValue]:
 
 def show_layer(layer: Layer) -> str:
     """Return the one line that a person is shown of it."""
-    return "on" if layer.why_not is None else f"off: {layer.why_not}"
+    if layer.why_not is not None:
+        return f"off: {layer.why_not}"
+    return "on" if layer.gap is None else f"on, and not whole: {layer.gap}"

@@ -17,6 +17,7 @@ from perdure.guard.roots import Root
 from perdure.jail import bubblewrap, seatbelt
 from perdure.jail.bubblewrap import Means
 from perdure.jail.machine import System
+from perdure.jail.names import Names
 from perdure.jail.plan import Plan, make_plan
 
 NAME = "jail"
@@ -30,6 +31,8 @@ class Jail:
     """Says what is protected now."""
     home: str
     system: System
+    names: Names | None = None
+    """Counts the names of what is held; None where nobody looks at them."""
     probe: Probe = field(default_factory=Machine)
     platform: str = sys.platform
     _means: Means | str | None = field(default=None, init=False)
@@ -43,6 +46,11 @@ class Jail:
     def layer(self) -> Layer:
         """Return the layer as it is for this process."""
         return Layer(name=NAME, why_not=self.why_not())
+
+    def find_foreign(self) -> tuple[str, ...]:
+        """Return the held files that have another name, which is not held; what a profile names is no way for them."""
+        # sandbox-exec knows a path and no inode either.
+        return () if self.names is None else self.names.find_foreign()
 
     def plan(self) -> Plan:
         """Return what is held now."""

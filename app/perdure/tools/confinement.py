@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 from anyio.abc import Process
 
 from perdure.domain.errors import CommandNotExecutable, JailUnavailable, PerdureError
+from perdure.domain.json_value import is_line
 from perdure.domain.layers import Layer
+from perdure.installation import Installation
 from perdure.jail.bubblewrap import Status, explain_failure, parse_status
 from perdure.jail.machine import is_replaceable
 from perdure.jail.policy import Mode, Policy
@@ -29,6 +32,23 @@ _SECONDS_TO_SEE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """What a jail does not hold."""
+
+    paths: tuple[str, ...]
+    """Files that have another name in a place where a command can write."""
+    hint: str
+    """The command line that helps."""
+
+    @property
+    def text(self) -> str:
+        """Say it in one line."""
+        more = f", and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+        first = self.paths[0] if is_line(self.paths[0]) else repr(self.paths[0])
+        return f"{first}{more} can be written by another name, a hard link outside of what is held"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
     """How the commands of one profile are confined."""
 
@@ -36,6 +56,8 @@ class Confinement:
     policy: Policy = field(default_factory=Policy)
     asked: Mode | None = None
     """What whoever starts the command asks for; not laxer than the policy."""
+    installation: Installation | None = None
+    """What the way out of a gap is named by."""
 
     @property
     def mode(self) -> Mode:
@@ -47,6 +69,42 @@ class Confinement:
         if self.mode is Mode.OFF:
             return Layer(name=NAME, why_not="the policy of this profile turns it off")
         return self.jail.layer()
+
+    def gap(self) -> Gap | None:
+        """Return what a jail does not hold at this moment; None where it holds everything."""
+        found = self.jail.find_foreign()
+        return None if not found else Gap(paths=found, hint=self._way_out(found))
+
+    def _way_out(self, paths: Sequence[str]) -> str:
+        """Return the command line that takes the first gap away, or that shows what is to be removed."""
+        path, installation = paths[0], self.installation
+        state = None if installation is None else os.path.realpath(installation.home / "state")
+        if installation is not None and state is not None:
+            home = os.path.dirname(state)
+            for each in paths:
+                # PM writes nothing below state, and nothing outside of the home.
+                if each.startswith(home + os.sep) and not each.startswith(state + os.sep):
+                    return installation.pm_command("repair")
+        return f"find {shlex.quote(_mount_of(path))} -xdev -samefile {shlex.quote(path)}   (and remove the other name)"
+
+    def whole_layer(self) -> Layer:
+        """Return the jail as it is for a command, with what it does not hold."""
+        layer = self.layer()
+        gap = self.gap() if layer.active else None
+        return layer if gap is None else replace(layer, gap=gap.text)
+
+    def require_whole(self) -> None:
+        """Return where a jail holds everything.
+
+        Raises:
+            JailUnavailable: something that it should hold can be reached by another name.
+        """
+        if (gap := self.gap()) is not None:
+            raise JailUnavailable(
+                f"the command was not run: it has to be jailed, and the jail is not whole: {gap.text}",
+                hint=gap.hint,
+                context={"why_not": f"it is not whole: {gap.text}", "paths": list(gap.paths)},
+            )
 
     def layer_for(self, program: str, command: Sequence[str], script: str | None) -> Layer:
         """Return the jail as it is for one command.
@@ -155,6 +213,13 @@ def not_jailed(program: str, said: str) -> PerdureError:
     if "execvp" in why:
         return CommandNotExecutable(f"{program} cannot be started: {why}", context={"program": program})
     return JailUnavailable(f"the command was not run: its jail could not be made: {why}", context={"why_not": why})
+
+
+def _mount_of(path: str) -> str:
+    """Return the mount that a path lies on: a file has no name on another one."""
+    while not os.path.ismount(path):
+        path = os.path.dirname(path)
+    return path
 
 
 def _command_line(pid: int) -> bytes:

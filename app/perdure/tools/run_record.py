@@ -14,10 +14,21 @@ from pathlib import Path
 
 from perdure.domain.errors import RunRecordLost
 from perdure.domain.json_value import JsonValue
+from perdure.installation import Installation
 from perdure.own_writers import claim
 
 SCHEMA = 1
 _WRITER = claim("run-record")
+
+
+def record_folder(installation: Installation, profile: str) -> Path | None:
+    """Return where a profile's runs are recorded; None where there is no home.
+
+    PM makes that; of what Nix installed nobody else does, and there it is made with the first record.
+    """
+    if not (installation.managed or installation.home.is_dir()) or os.sep in profile or profile.startswith("."):
+        return None
+    return installation.home / "state" / profile
 
 
 class RunRecord:

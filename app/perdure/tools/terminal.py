@@ -18,11 +18,12 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 import anyio
-from anyio.abc import ByteReceiveStream, Process
+from anyio.abc import Process
 
 from perdure.approvals.asking import Asker
 from perdure.approvals.redact import mask, mask_said
@@ -44,11 +45,14 @@ from perdure.domain.layers import Layer, layers_to_json
 from perdure.domain.operation import Operation, OperationKind
 from perdure.domain.verdict import Ruling, Verdict
 from perdure.guard.service import Guard, Place, View
+from perdure.jail.policy import Mode
+from perdure.jail.service import NAME as JAIL
 from perdure.tools import processes
 from perdure.tools.approved import Seen, claim
+from perdure.tools.attending import attend, exit_code_of
 from perdure.tools.backends import LOCAL, Backends
 from perdure.tools.capture import Capture
-from perdure.tools.confinement import Confinement, Watch, layers_of, not_jailed
+from perdure.tools.confinement import Confinement, Gap, Watch, layers_of, not_jailed
 from perdure.tools.environment import scrub, shell_words
 from perdure.tools.operands import resolved
 from perdure.tools.run_record import RunRecord
@@ -59,11 +63,7 @@ SECONDS = 120.0
 """How long a command may take unless told."""
 MOST_OUTPUT = 256 * 1024
 """How many bytes of each stream are kept unless told."""
-EXIT_TIMED_OUT = 124
 
-_GRACE_SECONDS = 2.0
-_DRAIN_SECONDS = 1.0
-_CHUNK = 64 * 1024
 _FLOOR = frozenset({Stage.CATASTROPHIC, Stage.OWN_FEET})
 _Decide = Callable[[Operation, View], Decision]
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != "win32" else ()))
@@ -123,6 +123,8 @@ class Finished:
     """Those that could not be ended, as where they belong to another user."""
     layers: tuple[Layer, ...]
     """What stood between it and what is protected."""
+    gap: Gap | None = None
+    """What its jail did not hold."""
     signal: int | None = None
     """The signal that interrupted the run, where one did."""
     damage: tuple[Damage, ...] = ()
@@ -172,7 +174,7 @@ class Terminal:
             CommandNotFound: there is no such program.
             CommandNotExecutable: it cannot be started.
             BackendUnknown, BackendFailed: there is no such backend, or it does not say how a command gets there.
-            JailUnavailable: it has to be jailed, and cannot be; nothing was started.
+            JailUnavailable: it has to be jailed, and cannot be, or not wholly; nothing was started.
             RunRecordLost: the run cannot be recorded, so nothing was started.
         """
         run = secrets.token_urlsafe(12)
@@ -187,9 +189,9 @@ class Terminal:
         masked = mask(operation := operation_of(request))
         unjailed: JailUnavailable | None = None
         try:
-            jail = self._jail(request, way.command[0])
+            jail = await anyio.to_thread.run_sync(self._jail, request, way.command[0])
         except JailUnavailable as error:
-            unjailed, jail = error, Layer(name="jail", why_not=str(error.context["why_not"]))
+            unjailed, jail = error, Layer(name=JAIL, why_not=str(error.context["why_not"]))
         layers = layers_of(jail)
         record.write(
             "judged",
@@ -221,7 +223,10 @@ class Terminal:
 
     def _jail(self, request: Request, program: str) -> Layer:
         if request.backend == LOCAL or self.backends is None:
-            return self.confinement.layer_for(program, request.command, request.script)
+            layer = self.confinement.layer_for(program, request.command, request.script)
+            if layer.active and self.confinement.mode is Mode.REQUIRE:
+                self.confinement.require_whole()
+            return layer
         return self.confinement.layer_of(request.backend, isolated=self.backends.isolated(request.backend))
 
     async def _approved(
@@ -288,10 +293,17 @@ class Terminal:
             with anyio.open_signal_receiver(*_ENDING_SIGNALS) as signals:
                 try:
                     sentinels = self.look()
+                    if asked is not None and start.jailed and self.confinement.mode is Mode.REQUIRE:
+                        # Somebody took their time to answer.
+                        await anyio.to_thread.run_sync(self.confinement.require_whole)
                     process = await self._start(start, watch)
+                    looking = self._look_for_gap(start)
                 except OSError as error:
                     failed(error.strerror or str(error))
                     raise _not_started(start.way.command[0], start.way.cwd, error) from error
+                except JailUnavailable as error:
+                    failed(error.summary)
+                    raise
                 except BaseException as error:
                     why = f"{type(error).__name__}: {error}"
                     self._ended(asked, lambda approvals, which: approvals.not_started(which, why))
@@ -300,7 +312,7 @@ class Terminal:
                 pid = process.pid if watch is None else await watch.see_start(process)
                 if pid is not None:
                     executed(pid)
-                ending = await _attend(process, request.seconds, stdout, stderr, signals, jailed=start.jailed)
+                ending = await attend(process, request.seconds, stdout, stderr, signals, jailed=start.jailed)
             if watch is not None and pid is None:
                 # Interrupted before anybody could tell, it may have run: that is no failed start.
                 if not watch.status().executed and ending.how == "exited":
@@ -312,7 +324,9 @@ class Terminal:
             if watch is not None:
                 watch.close()
         untidy = await start.way.tidy()
-        exit_code = _exit_code(process, ending)
+        gap = None if looking is None else await anyio.to_thread.run_sync(looking.result)
+        layers = start.layers if gap is None else tuple(_with_gap(each, gap) for each in start.layers)
+        exit_code = exit_code_of(process, ending)
         damage = tuple(sentinels.damage()) if sentinels is not None else ()
         record.write(
             "ended",
@@ -324,6 +338,7 @@ class Terminal:
             stderr_bytes=stderr.seen,
             survivors=list[JsonValue](ending.survivors),
             damage=[each.to_json() for each in damage],
+            gap=None if gap is None else gap.text,
             untidy=untidy,
         )
         return Finished(
@@ -339,7 +354,8 @@ class Terminal:
             killed=tuple(ending.killed),
             survivors=tuple(ending.survivors),
             signal=ending.signal,
-            layers=start.layers,
+            layers=layers,
+            gap=gap,
             damage=damage,
             repair=sentinels.repair(damage) if sentinels is not None and damage else None,
             untidy=untidy,
@@ -350,6 +366,15 @@ class Terminal:
         if asked is not None and self.asker is not None:
             with contextlib.suppress(StoreUnavailable):
                 write(self.asker.approvals, asked)
+
+    def _look_for_gap(self, start: _Start) -> Future[Gap | None] | None:
+        """Look for what the jail does not hold, while the command runs; where it must hold all, that was looked at."""
+        if not start.jailed or self.confinement.mode is Mode.REQUIRE:
+            return None
+        looker = ThreadPoolExecutor(1)
+        looking = looker.submit(self.confinement.gap)
+        looker.shutdown(wait=False)
+        return looking
 
     async def _start(self, start: _Start, watch: Watch | None) -> Process:
         cwd, command, handed = start.way.cwd, start.way.command, list[int]()
@@ -390,6 +415,10 @@ def operation_of(request: Request) -> Operation:
     )
 
 
+def _with_gap(layer: Layer, gap: Gap) -> Layer:
+    return replace(layer, gap=gap.text) if layer.name == JAIL else layer
+
+
 def _require(decision: Decision, verdict: Verdict | None, request: Request) -> None:
     if decision.ruling is Ruling.ALLOW:
         return
@@ -415,85 +444,3 @@ def _not_started(program: str, cwd: str, error: OSError) -> PerdureError:
         return CommandNotExecutable(f"there is no directory {cwd} to run {program} in", context=context)
     kind = CommandNotFound if isinstance(error, FileNotFoundError) else CommandNotExecutable
     return kind(f"{program} cannot be started: {error.strerror or error}", context=context)
-
-
-@dataclass(slots=True)
-class _Ending:
-    how: str = "exited"
-    signal: int | None = None
-    killed: list[int] = field(default_factory=list)
-    survivors: list[int] = field(default_factory=list)
-
-
-async def _attend(
-    process: Process,
-    seconds: float,
-    stdout: Capture,
-    stderr: Capture,
-    signals: AsyncIterator[signal.Signals],
-    *,
-    jailed: bool,
-) -> _Ending:
-    """Wait for a command to end, reading what it writes meanwhile, and have nothing of it left whatever happens."""
-    ending = _Ending()
-    try:
-        async with anyio.create_task_group() as readers:
-            ends = anyio.Event(), anyio.Event()
-            readers.start_soon(_read, process.stdout, stdout, ends[0])
-            readers.start_soon(_read, process.stderr, stderr, ends[1])
-            await _wait(process, seconds, ending, signals, jailed=jailed)
-            # What it left behind may hold the streams open for ever.
-            ending.killed, ending.survivors = await processes.end_all(process)
-            with anyio.move_on_after(_DRAIN_SECONDS):
-                for end in ends:
-                    await end.wait()
-            readers.cancel_scope.cancel()
-    except BaseException:
-        with anyio.CancelScope(shield=True):
-            await processes.end_all(process)
-        raise
-    return ending
-
-
-async def _read(stream: ByteReceiveStream | None, capture: Capture, ended: anyio.Event) -> None:
-    try:
-        while stream is not None:
-            capture.feed(await stream.receive(_CHUNK))
-    except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-        pass
-    finally:
-        ended.set()
-
-
-async def _wait(
-    process: Process, seconds: float, ending: _Ending, signals: AsyncIterator[signal.Signals], *, jailed: bool
-) -> None:
-    """Have the command end: by itself, when its time is over, or because this process is told to end."""
-
-    async def watch(scope: anyio.CancelScope) -> None:
-        async for number in signals:
-            ending.signal = int(number)
-            scope.cancel()
-            return
-
-    with anyio.move_on_after(seconds) as waiting:
-        async with anyio.create_task_group() as watchers:
-            watchers.start_soon(watch, waiting)
-            await process.wait()
-            watchers.cancel_scope.cancel()
-    if process.returncode is None:
-        ending.how = "timed-out" if ending.signal is None else "interrupted"
-        processes.ask_to_end(process, ending.signal or signal.SIGTERM, jailed=jailed)
-        with anyio.move_on_after(_GRACE_SECONDS):
-            await process.wait()
-    elif process.returncode < 0:
-        ending.how = "signalled"
-
-
-def _exit_code(process: Process, ending: _Ending) -> int:
-    if ending.how == "timed-out":
-        return EXIT_TIMED_OUT
-    if ending.signal is not None:
-        return 128 + ending.signal
-    code = process.returncode or 0
-    return 128 - code if code < 0 else code

@@ -125,5 +125,8 @@ def _show_repair(data: Mapping[str, Any], status: str) -> str:
     lines += [f"Python {version} of this home was brought in again" for version in data.get("interpreters", ())]
     lines += [f"the package {name} was brought in again" for name in data.get("packages", ())]
     lines += [f"mended: {summary}" for summary in data["mended"]]
+    if data["separated"]:
+        count = len(data["separated"])
+        lines.append(f"{count} file{'' if count == 1 else 's'} of the home had a name outside of it, and has none now")
     lines += [f"{identity} is damaged and will not be selected any more" for identity in data["retired"]]
     return "\n".join(lines)

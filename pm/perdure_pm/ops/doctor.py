@@ -21,6 +21,7 @@ from perdure_pm.ops.editables import find_gone, say_gone
 from perdure_pm.ops.external import find_problem, read_programs
 from perdure_pm.ops.interpreters import find_own_damage, version_of
 from perdure_pm.ops.launchers import find_launcher_faults
+from perdure_pm.ops.other_names import find_foreign, say_foreign
 from perdure_pm.ops.protection import find_protection
 from perdure_pm.ops.runtime import find_runtime_problem, load_runtime
 from perdure_pm.ops.seed import find_seed_problem, seed_source
@@ -129,6 +130,7 @@ def examine(layout: Layout, profile: str, *, deep: bool, environ: Mapping[str, s
         lambda: _examine_launchers(layout, profiles, environ or {}),
         lambda: _examine_packages(layout, profile, deep=deep),
         lambda: _examine_beside(layout, profiles, deep=deep),
+        lambda: _examine_names(layout),
         remains,
     )
     for question in questions:
@@ -393,6 +395,14 @@ def _examine_packages(layout: Layout, profile: str, *, deep: bool) -> Iterator[P
     with contextlib.suppress(ConfigInvalid):
         for summary in find_unready(layout, profile, thorough=deep):
             yield Problem(code="package-missing", summary=summary, hint=REPAIR)
+
+
+def _examine_names(layout: Layout) -> Iterator[Problem]:
+    if found := find_foreign(layout):
+        findings = tuple(
+            Finding(os.path.relpath(each.places[0], layout.home), "has a name outside of the home") for each in found
+        )
+        yield Problem(code="linked-outside", summary=say_foreign(found), hint=REPAIR, findings=findings)
 
 
 def _examine_beside(layout: Layout, profiles: list[str], *, deep: bool) -> Iterator[Problem]:

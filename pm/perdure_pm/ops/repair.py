@@ -38,6 +38,7 @@ from perdure_pm.ops.intent import load_intent, restore_lost
 from perdure_pm.ops.interpreters import bring_in, find_own_damage, version_of
 from perdure_pm.ops.launchers import write_pm_launcher
 from perdure_pm.ops.lazy import require_asked
+from perdure_pm.ops.other_names import separate
 from perdure_pm.ops.publish import publish
 from perdure_pm.ops.recovery import commit, recover, settle_trial, start_trial, tidy
 from perdure_pm.ops.release import Release, digest_checkout, load_release
@@ -84,6 +85,8 @@ class _Work:
     """Versions of Pythons in the home that were brought in again."""
     anew: list[str] = field(default_factory=list)
     """Profiles without a usable record."""
+    separated: list[str] = field(default_factory=list)
+    """Files that had a name outside of the home."""
     notices: list[str] = field(default_factory=list)
     hashes: dict[tuple[int, int], str] = field(default_factory=dict)
 
@@ -109,7 +112,7 @@ def repair(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
         for name in profiles:
             _repair_profile(replace(context, profile=name), work)
         if not work.anew:
-            _retire_others(context, work)
+            _finish(context, work)
     # Without any record there is only what people want: that is a publication like any other.
     data: dict[str, Any] = {"anew": []}
     for name in work.anew:
@@ -118,13 +121,21 @@ def repair(context: Context, _arguments: Mapping[str, Any]) -> Outcome:
         work.notices += outcome.obligations
     if work.anew:
         with exclusive(context, REPAIR):
-            _retire_others(context, work)
+            _finish(context, work)
     data |= {"rebuilt": work.rebuilt, "selected": work.selected, "retired": work.retired, "restored": work.restored}
-    data["interpreters"] = work.interpreters
+    data |= {"interpreters": work.interpreters, "separated": work.separated}
     data["packages"] = _mend_packages(context, work)
     data["mended"] = sorted(small - _small_problems(context)) if small else []
     changed = any(data.values())
     return Outcome(status="ok" if changed else "noop", data=data, obligations=tuple(dict.fromkeys(work.notices)))
+
+
+def _finish(context: Context, work: _Work) -> None:
+    """Take what is damaged out of the choice, and have what is left share no file with anybody outside."""
+    _retire_others(context, work)
+    # Last of all: what was rebuilt shares its files with the cache, which may have names outside as well.
+    work.separated, notices = separate(context)
+    work.notices += notices
 
 
 def _mend_packages(context: Context, work: _Work) -> list[str]:

@@ -71,7 +71,7 @@ def test_what_no_reader_could_see_is_stopped_by_the_kernel(generation: Generatio
     (tmp_path / "x").write_text("")
     done = generation.run("exec", "--json", "--cwd", str(tmp_path), "--", "ls", environment=environment)
     data = envelope_of(done)["data"]
-    assert data["layers"]["jail"] == {"active": True, "why_not": None}
+    assert data["layers"]["jail"] == {"active": True, "why_not": None, "gap": None}
     assert data["damage"] == []
     assert "Read-only file system" in data["stderr"]
     assert data["stdout"] == "[]\n"
@@ -91,7 +91,7 @@ def test_without_a_jail_prefer_runs_and_says_so_and_require_does_not_run(
     assert (done.returncode, done.stdout) == (0, "done\n")
     assert done.stderr.count("without the jail") == 1
     assert why in done.stderr
-    assert records(generation)[0]["layers"]["jail"] == {"active": False, "why_not": why}
+    assert records(generation)[0]["layers"]["jail"] == {"active": False, "why_not": why, "gap": None}
     mark = tmp_path / "mark"
     done = run_where_no_jail_is(generation, "exec", "--jail", "require", "--json", "--", "touch", str(mark))
     (error,) = envelope_of(done)["errors"]
@@ -141,7 +141,11 @@ def test_what_the_operator_lists_runs_outside_and_is_on_record_as_that(generatio
     done = generation.run("exec", "--json", "--", "cat", "/proc/1/comm")
     data = envelope_of(done)["data"]
     assert data["stdout"] == outside
-    assert data["layers"]["jail"] == {"active": False, "why_not": "the operator has 'cat /proc/1/comm' run outside"}
+    assert data["layers"]["jail"] == {
+        "active": False,
+        "why_not": "the operator has 'cat /proc/1/comm' run outside",
+        "gap": None,
+    }
     for command in (["cat", "/proc/1/comm", "/dev/null"], ["cat /proc/1/comm; true"]):
         data = envelope_of(generation.run("exec", "--json", "--", *command))["data"]
         assert (data["stdout"], data["layers"]["jail"]["active"]) == ("bwrap\n", True)
