@@ -121,7 +121,12 @@ def test_the_home_is_counted_again_only_where_something_changed(
 ) -> None:
     home, kept, counts = Home(tmp_path), tmp_path / "kept", list[int]()
     count = names_module._count
-    monkeypatch.setattr(names_module, "_count", lambda held: (counts.append(1), count(held))[1])
+
+    def counted(held: names_module._Held) -> names_module._Count:
+        counts.append(1)
+        return count(held)
+
+    monkeypatch.setattr(names_module, "_count", counted)
 
     def look() -> int:
         counts.clear()
