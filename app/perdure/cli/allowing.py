@@ -15,7 +15,15 @@ from pathlib import Path
 from perdure.approvals.allowlist import AllowlistUnfit
 from perdure.approvals.commands import plain_words
 from perdure.approvals.grants import DESTRUCTIVE, grant_of_line, known_keys, stands
-from perdure.cli.approving import allowlist_of, owner, profile_of, require_outside_run, store_of, way_out
+from perdure.cli.approving import (
+    allowlist_of,
+    note_standing,
+    owner,
+    profile_of,
+    require_outside_run,
+    store_of,
+    way_out,
+)
 from perdure.cli.guard import directory_of
 from perdure.cli.options import AllowOptions
 from perdure.cli.output import Answer, columns, printable
@@ -96,6 +104,8 @@ def add(session: Session, options: AllowOptions) -> Answer:
             f"{session.app_file.path} was not written, so that nothing is granted",
             context={"path": str(session.app_file.path)},
         )
+    else:
+        note_standing(session, f"{owner().name}, allow add")
     return Answer(data={"grant": grant.to_json()}, text=printable(f"granted: {grant.shown()} ({grant.id})"))
 
 
@@ -112,7 +122,9 @@ def revoke(session: Session, what: str) -> Answer:
         gone = allowlist_of(session).remove(what)
     except (AllowlistUnfit, OSError) as fault:
         raise GrantNotKept(str(fault), context={"path": str(session.app_file.path)}) from fault
-    if not gone:
+    if gone:
+        note_standing(session, f"{owner().name}, allow revoke")
+    else:
         with store_of(session, make=False) as store:
             gone = store is not None and store.revoke_grant(what, _now())
     if not gone:

@@ -27,16 +27,19 @@ from perdure.approvals.commands import judged
 from perdure.approvals.decide import Circumstances, decide, is_for_assessors
 from perdure.approvals.grants import grant_of_line
 from perdure.approvals.policy import Policy, parse_policy, unreadable
+from perdure.approvals.standing import standing
 from perdure.cli.session import Session
 from perdure.domain.assessment import AssessmentRequest
 from perdure.domain.decision import Decision
 from perdure.domain.errors import RefusedInsideRun, StoreBusy, StoreDamaged, StoreNewer, StoreUnavailable
 from perdure.domain.grant import Grant
+from perdure.domain.json_value import JsonValue
 from perdure.domain.operation import Authority, Operation, Principal, Surface
 from perdure.domain.verdict import Ruling
 from perdure.guard.service import View
 
 if TYPE_CHECKING:
+    from perdure.store.port import StandingLine
     from perdure.store.sqlite import SqliteStore
 
 
@@ -166,6 +169,40 @@ def counting_without(session: Session) -> Iterator[None]:
         session.output.warn_once(f"no grant that is kept there counts: {error.summary}")
 
 
+def what_stands(
+    session: Session, entries: Sequence[str], policy: Policy, by: str | None = None
+) -> tuple[frozenset[StandingLine], dict[str, JsonValue]] | None:
+    """Return what of the operator's file stands, and what the trail says of a change.
+
+    None where that is not for this process to note: it belongs to a run, or the file cannot be read.
+
+    Args:
+        session: this invocation.
+        entries: the lines of the file's list.
+        policy: what else the file says.
+        by: who has changed it, where that is known.
+    """
+    if policy.faults or run_above(session.environ) is not None:
+        return None
+    path = session.app_file.path
+    said: dict[str, JsonValue] = {"by": by or "an edit of the file, seen now", "file": str(path)}
+    with contextlib.suppress(OSError):
+        if path is not None and by is None:
+            said["edited"] = dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC).isoformat(timespec="seconds")
+    return standing(entries, policy), said
+
+
+def note_standing(session: Session, by: str | None = None) -> None:
+    """Have the trail say what of the operator's file stands now; what cannot be noted is warned of."""
+    policy = policy_of(find_app_file(session.installation, session.environ))
+    stands = what_stands(session, allowlist_of(session).entries(), policy, by)
+    if stands is None:
+        return
+    with counting_without(session), store_of(session, make=bool(stands[0])) as store:
+        if store is not None:
+            store.note_standing(stands[0], dt.datetime.now(dt.UTC), stands[1])
+
+
 @dataclass(slots=True, kw_only=True)
 class Decider:
     """The pipeline with everything that it depends on."""
@@ -238,9 +275,13 @@ def decider_for(session: Session, authority: Authority, *, runs: bool) -> Decide
             if authority.requester.owner
             else []
         )
+        stands = what_stands(session, allowlist.entries(), reread()) if runs else None
         kept: Sequence[Grant] = ()
-        with counting_without(session), store_of(session, make=False) as store:
-            kept = () if store is None else store.live_grants(profile, authority.session, now)
+        with counting_without(session), store_of(session, make=bool(stands and stands[0])) as store:
+            if store is not None:
+                if stands is not None:
+                    store.note_standing(stands[0], now, stands[1])
+                kept = store.live_grants(profile, authority.session, now)
         return (*lines, *kept)
 
     def spend(grant: str, now: dt.datetime) -> bool:

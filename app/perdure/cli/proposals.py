@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from perdure.approvals.display import visible
 from perdure.approvals.service import Approvals
-from perdure.cli.approving import is_there, owner, require_outside_run
+from perdure.cli.approving import is_there, note_standing, owner, require_outside_run
 from perdure.cli.asking import approvals_of, store_path
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.prompt import question_of
@@ -124,7 +124,11 @@ def watch(session: Session) -> Answer:
 
 
 def audit(session: Session, *, verify: bool, most: int) -> Answer:
-    """Return the audit trail, and whether it is what was written."""
+    """Return the audit trail, and whether it is what was written.
+
+    What stands in the operator's file is noted first: the trail is never behind what would count.
+    """
+    note_standing(session)
     approvals = _known(session)
     if approvals is None:
         return Answer(data={"lines": [], "faults": [], "last": None}, text="Nothing was asked yet.")

@@ -1,18 +1,21 @@
 """Grants in a SQLite file.
 
-Owns: the rows of the table `grants`, with theirs of the audit trail. Does not own: what a grant covers (approvals).
-Keeps: grants-transactional: a grant that was revoked or used up counts for no call that begins afterwards.
+Owns: the rows of the tables `grants` and `standing` (what was noted of the operator's own file), with theirs of the
+audit trail. Does not own: what a grant covers, or that file (approvals). Keeps: audit-standing-told,
+grants-transactional: a grant that was revoked or used up counts for no call that begins afterwards.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from perdure.domain.grant import Grant
+from perdure.domain.json_value import JsonValue
 from perdure.store import audit
 from perdure.store.database import Database
+from perdure.store.port import StandingLine
 
 _NAMES = (
     *("id", "profile", "rule_key", "argv_template", "cwd_prefix", "path_prefix", "principal", "session"),
@@ -65,6 +68,27 @@ class SqliteGrants:
                 (grant, self._profile, millis(now)),
             ).rowcount
             return bool(done)
+
+    def note_standing(self, lines: Collection[StandingLine], now: dt.datetime, said: Mapping[str, JsonValue]) -> None:
+        wanted = {(each.place, each.line) for each in lines}
+        with self._database.reading() as connection:
+            # Nearly always nothing has changed, and nobody is kept waiting for that.
+            if self._noted(connection) == wanted:
+                return
+        with self._database.writing() as connection:
+            known = self._noted(connection)
+            for event, changed in (("line-removed", known - wanted), ("line-added", wanted - known)):
+                for place, line in sorted(changed):
+                    row = (self._profile, place, line)
+                    if event == "line-added":
+                        connection.execute("INSERT INTO standing (profile, place, line) VALUES (?, ?, ?)", row)
+                    else:
+                        connection.execute("DELETE FROM standing WHERE profile = ? AND place = ? AND line = ?", row)
+                    audit.append(connection, millis(now), event, place, {"line": line, **said})
+
+    def _noted(self, connection: sqlite3.Connection) -> set[tuple[str, str]]:
+        rows = connection.execute("SELECT place, line FROM standing WHERE profile = ?", (self._profile,))
+        return {(str(place), str(line)) for place, line in rows}
 
     def _add(self, connection: sqlite3.Connection, grant: Grant) -> None:
         values = [getattr(grant, name) for name in _NAMES]

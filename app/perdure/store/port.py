@@ -7,7 +7,7 @@ The same tests run on every store.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,6 +29,15 @@ class Line:
     """The id of the proposal, grant or session that it is about."""
     said: Mapping[str, JsonValue]
     hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingLine:
+    """One setting of the operator's own file that decides without anybody being asked."""
+
+    place: str
+    """What it is called there."""
+    line: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +163,10 @@ class ProposalStore(Protocol):
 
     def revoke_grant(self, grant: str, now: dt.datetime) -> bool:
         """Withdraw one; return whether it stood until now."""
+        ...
+
+    def note_standing(self, lines: Collection[StandingLine], now: dt.datetime, said: Mapping[str, JsonValue]) -> None:
+        """Have the trail say which lines of the operator's file stand, where that is not what was noted last."""
         ...
 
     def use_grant(self, grant: str, now: dt.datetime) -> bool:

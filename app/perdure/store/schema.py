@@ -121,7 +121,18 @@ BEGIN SELECT RAISE(ABORT, 'the audit trail is only appended to'); END""",
     ),
 )
 
-STEPS: tuple[Step, ...] = (_FIRST,)
+_STANDING = Step(
+    tables=(
+        """CREATE TABLE standing (
+    profile TEXT NOT NULL,
+    place TEXT NOT NULL,
+    line TEXT NOT NULL,
+    PRIMARY KEY (profile, place, line)
+) STRICT""",
+    ),
+)
+
+STEPS: tuple[Step, ...] = (_FIRST, _STANDING)
 """The step at index N leads from schema N to N + 1; 0 is an empty file."""
 CURRENT = len(STEPS)
 

@@ -388,3 +388,36 @@ def test_the_trail_is_verified_from_the_command_line(desk: Desk) -> None:
     assert (session["proposals"], session["pending"], session["waiting"]) == (1, 0, 0)
     with contextlib.suppress(ProcessLookupError):
         os.kill(desk.started[0].pid, 0)
+
+
+@pytest.mark.proves("audit-standing-told", "approvals-dry-run-same")
+def test_the_trail_explains_every_standing_approval_of_the_operators_file(desk: Desk) -> None:
+    path = desk.generation.home / "profiles" / "default" / "app.yaml"
+    path.parent.mkdir(parents=True)
+
+    def told() -> list[tuple[str, str, str, bool]]:
+        lines = [line for line in envelope_of(desk.run("audit"))["data"]["lines"] if line["event"].startswith("line-")]
+        return [(line["event"], line["about"], line["said"]["line"], "seen" in line["said"]["by"]) for line in lines]
+
+    path.write_text("command_allowlist: [frobnicate *]\napprovals: {mode: 'off'}\n")
+    assert desk.run("test", "--", "frobnicate", "-x").returncode == 0
+    assert not (desk.generation.home / "state" / "default").exists()
+    assert desk.end(desk.ask("frobnicate", "-x"))["exit_code"] == 127
+    added = [("line-added", "approvals.mode", "off", True), ("line-added", "command_allowlist", "frobnicate *", True)]
+    assert told() == added
+    # Between two looks at the trail only what a decision saw is there; now the file is looked at for it.
+    path.write_text("command_allowlist: ['deploy --password hunter2hunter2 *']\n")
+    gone = [(event.replace("added", "removed"), *rest) for event, *rest in added]
+    now = told()
+    assert [each[:3] for each in now] == [
+        *(each[:3] for each in added),
+        *((event, place, line) for event, place, line, _ in gone),
+        ("line-added", "command_allowlist", "deploy --password [secret-1:password] *"),
+    ]
+    assert desk.generation.run("allow", "add", "make *").returncode == 0
+    assert desk.generation.run("allow", "revoke", "make *").returncode == 0
+    assert told()[-2:] == [
+        ("line-added", "command_allowlist", "make *", False),
+        ("line-removed", "command_allowlist", "make *", False),
+    ]
+    assert envelope_of(desk.run("audit", "--verify"))["data"]["faults"] == []

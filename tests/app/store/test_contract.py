@@ -14,6 +14,7 @@ from perdure.domain.grant import Grant
 from perdure.domain.outcome import Cause, Execution, Scope, Status
 from perdure.domain.proposal import Answer, new_id
 from perdure.store.living import Process
+from perdure.store.port import StandingLine
 from perdure.store.sqlite import SqliteStore
 from tests.app.store.conftest import MakeStore
 from tests.app.store.proposals import NOW, OPERATOR, SECOND, proposal
@@ -289,6 +290,21 @@ def test_grants_come_with_their_answer_and_go_at_once(store: SqliteStore) -> Non
     assert [store.revoke_grant(session.id, LATER) for _ in range(2)] == [True, False]
     assert not store.use_grant(session.id, LATER)
     assert store.live_grants("default", "session-a", LATER) == []
+
+
+@pytest.mark.proves("audit-standing-told")
+def test_the_trail_says_when_a_line_of_the_operators_file_came_and_when_it_went(store: SqliteStore) -> None:
+    make, mode = StandingLine(place="command_allowlist", line="make *"), StandingLine(place="mode", line="off")
+    for lines in ([make, mode], [mode, make], [mode], []):
+        store.note_standing(lines, LATER, {"by": "somebody"})
+    said = [(line.event, line.subject, line.said["line"], line.said["by"]) for line in store.audit()]
+    assert said == [
+        ("line-added", "command_allowlist", "make *", "somebody"),
+        ("line-added", "mode", "off", "somebody"),
+        ("line-removed", "command_allowlist", "make *", "somebody"),
+        ("line-removed", "mode", "off", "somebody"),
+    ]
+    assert store.audit_faults() == []
 
 
 def test_sessions_say_what_is_open_and_who_waits(store: SqliteStore) -> None:
