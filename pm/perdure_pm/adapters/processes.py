@@ -347,6 +347,7 @@ class Pipes:
     def __init__(self, files: Sequence[IO[bytes]]) -> None:
         """Take over `files`; they are closed with this."""
         self._files = list(files)
+        self._nap = 0.0005
         self._selector = selectors.DefaultSelector()
         for index, file in enumerate(self._files):
             self._selector.register(file, selectors.EVENT_READ, index)
@@ -359,7 +360,9 @@ class Pipes:
     def read(self, timeout: float) -> list[tuple[int, bytes]]:
         """Return what came, each with the index of its pipe, after at most `timeout` seconds."""
         if not self.is_open:
-            time.sleep(min(timeout, 0.01))
+            # A process that ends closes its pipes a moment before it can be reaped; one that lives on is not hurried.
+            time.sleep(min(timeout, self._nap))
+            self._nap = min(2 * self._nap, 0.01)
             return []
         found = []
         for key, _ in self._selector.select(timeout):
