@@ -15,6 +15,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -153,7 +154,9 @@ class _Reading:
             return None
 
 
+@lru_cache(maxsize=8)
 def _compose(text: str) -> Node | None:
+    """Return the nodes of a text, which nothing here changes: an edit and its check ask about the same text again."""
     # The C reader follows YAML 1.1, where `no` is false.
     node = YAML(typ="safe", pure=True).compose(text)
     return node if isinstance(node, Node) else None
