@@ -136,7 +136,8 @@ def seal_candidate(
     whole = Inventory({**inside, **beside.files}, {**links, **beside.links})
     filesystem.write_durable(path / FILE_NAME, whole.to_bytes())
     filesystem.make_read_only(path)
-    path.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IWUSR)  # the record is still to come
+    sealed = stat.S_IMODE(path.stat().st_mode)
+    path.chmod(sealed | stat.S_IWUSR)  # the record is still to come
     filesystem.flush(path)
     boot = json.loads((path / "boot.json").read_bytes())
     moved = find_installed_uses(path / "venv", [plugin["distribution"] for plugin in boot["plugins"]])
@@ -176,7 +177,7 @@ def seal_candidate(
         ],
     }
     filesystem.write_durable(path / "record.json", json.dumps(record, indent=1).encode(), mode=0o444)
-    filesystem.make_read_only(path)
+    path.chmod(sealed)
     return say_uses(moved)
 
 
