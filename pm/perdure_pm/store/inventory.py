@@ -19,7 +19,9 @@ import posixpath
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from perdure_pm.model.errors import IntegrityFault
 from perdure_pm.store.reading import open_regular, read_regular
@@ -32,8 +34,7 @@ KnownFiles = Mapping["tuple[int, int, int, int]", str]
 """Device, inode, size and mtime_ns of files whose hash is known → the hash."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One regular file."""
 
     size: int
@@ -90,8 +91,9 @@ def take_inventory(root: Path, known: KnownFiles | None = None, *, skip: str | N
     known = known or {}
     files: dict[str, Entry] = {}
     links: dict[str, str] = {}
+    above = os.path.join(root, "")
     for name in _names(root, skip):
-        path = os.path.join(root, name)
+        path = above + name
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
             links[name] = os.readlink(path)
@@ -104,11 +106,14 @@ def take_inventory(root: Path, known: KnownFiles | None = None, *, skip: str | N
 def find_known_files(root: Path, inventory: Inventory) -> dict[tuple[int, int, int, int], str]:
     """Return the files of an inventory that still have the size and the time they were hashed with, by inode."""
     found = {}
+    above = os.path.join(root, "")
     for name, entry in inventory.files.items():
-        with contextlib.suppress(OSError):
-            status = os.lstat(os.path.join(root, name))
-            if (status.st_size, status.st_mtime_ns) == (entry.size, entry.mtime_ns):
-                found[status.st_dev, status.st_ino, entry.size, entry.mtime_ns] = entry.sha256
+        try:
+            status = os.lstat(above + name)
+        except OSError:
+            continue
+        if (status.st_size, status.st_mtime_ns) == (entry.size, entry.mtime_ns):
+            found[status.st_dev, status.st_ino, entry.size, entry.mtime_ns] = entry.sha256
     return found
 
 
@@ -119,23 +124,28 @@ def load_inventory(path: Path) -> Inventory:
         IntegrityFault: it is missing or not one.
     """
     try:
-        data = json.loads(read_regular(path, MAX_BYTES))
-        if data["schema"] != SCHEMA:
-            raise ValueError(f"schema {data['schema']}")
-        files = {
-            name: Entry(int(size), int(mtime), str(digest)) for name, (size, mtime, digest) in data["files"].items()
-        }
-        return Inventory(files, {str(name): str(target) for name, target in data["links"].items()})
+        return _parse(read_regular(path, MAX_BYTES))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise IntegrityFault(f"{path} cannot be read: {error}", context={"path": str(path)}) from error
+
+
+@lru_cache(maxsize=2)
+def _parse(data: bytes) -> Inventory:
+    """Return the inventory in the bytes of a files.json; an operation asks about the same one several times."""
+    value = json.loads(data)
+    if value["schema"] != SCHEMA:
+        raise ValueError(f"schema {value['schema']}")
+    files = {name: Entry(int(size), int(mtime), str(digest)) for name, (size, mtime, digest) in value["files"].items()}
+    return Inventory(files, {str(name): str(target) for name, target in value["links"].items()})
 
 
 def find_size_changes(root: Path, inventory: Inventory) -> list[Finding]:
     """Return the files that are missing or have another size, and the links that are gone (10 ms for 5,000 files)."""
     findings = []
+    above = os.path.join(root, "")
     for name, entry in inventory.files.items():
         try:
-            size = os.stat(os.path.join(root, name)).st_size
+            size = os.stat(above + name).st_size
         except OSError:
             findings.append(Finding(name, MISSING))
             continue
@@ -148,9 +158,10 @@ def find_size_changes(root: Path, inventory: Inventory) -> list[Finding]:
 def find_time_changes(root: Path, inventory: Inventory) -> list[str]:
     """Return the files that are missing, or have another size or time than the inventory says."""
     changed = []
+    above = os.path.join(root, "")
     for name, entry in inventory.files.items():
         try:
-            status = os.stat(os.path.join(root, name))
+            status = os.stat(above + name)
         except OSError:
             changed.append(name)
             continue
@@ -220,13 +231,13 @@ def find_record_deviations(environment: Path, inventory: Inventory) -> list[Find
         for row in rows:
             if len(row) < 2 or not row[1]:
                 continue
-            name, expected = posixpath.normpath(f"{prefix}/{row[0]}"), row[1]
+            name, expected = _join(prefix, row[0]), row[1]
             if owners.setdefault(name, (distribution, expected))[1] != expected:
                 other = owners[name][0]
                 findings.append(Finding(name, f"is also written, with other contents, by {other}", distribution, other))
             elif name not in inventory.files:
                 findings.append(Finding(name, MISSING, distribution))
-            elif not _is_hash_of(expected, environment / name, inventory.files[name]):
+            elif not _is_hash_of(expected, environment, name, inventory.files[name]):
                 findings.append(Finding(name, "has other contents than its RECORD says", distribution))
     return findings
 
@@ -247,8 +258,14 @@ def find_owners(environment: Path) -> dict[str, str]:
         with contextlib.suppress(OSError, ValueError, csv.Error):
             for row in csv.reader((info / "RECORD").read_text(encoding="utf-8").splitlines()):
                 if row:
-                    owners[posixpath.normpath(f"{prefix}/{row[0]}")] = distribution
+                    owners[_join(prefix, row[0])] = distribution
     return owners
+
+
+def _join(prefix: str, row: str) -> str:
+    """Return the path that a row of a RECORD names; nearly all of them need no normalising, which is dear."""
+    name = f"{prefix}/{row}"
+    return posixpath.normpath(name) if "/." in name or "//" in name or name.endswith("/") else name
 
 
 def find_site_packages(environment: Path) -> Path:
@@ -313,13 +330,14 @@ def _names(root: Path, skip: str | None = None) -> Iterator[str]:
         folders += reversed(below)
 
 
-def _is_hash_of(expected: str, path: Path, entry: Entry) -> bool:
+def _is_hash_of(expected: str, root: Path, name: str, entry: Entry) -> bool:
     """Return whether a RECORD's hash is that of the file; other algorithms than sha256 have it read again."""
     algorithm, _, value = expected.partition("=")
     try:
-        found = (
-            bytes.fromhex(entry.sha256) if algorithm == "sha256" else hashlib.new(algorithm, path.read_bytes()).digest()
-        )
+        if algorithm == "sha256":
+            found = bytes.fromhex(entry.sha256)
+        else:
+            found = hashlib.new(algorithm, (root / name).read_bytes()).digest()
     except (OSError, ValueError):
         return False
     return base64.urlsafe_b64encode(found).rstrip(b"=").decode() == value
