@@ -8,6 +8,7 @@ Standard library only, Python 3.9 at run time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,8 +28,8 @@ class Filesystem(Protocol):
     def copy_file(self, source: Path, target: Path) -> None:
         """Copy contents and mode."""
 
-    def link_file(self, source: Path, target: Path) -> None:
-        """Have `target` be the same file as `source`, or a copy of it where the filesystem has no hard links."""
+    def link_files(self, source: Path, target: Path, names: Sequence[str]) -> None:
+        """Have the files `names` of the directory `source` in `target` too: the same, or copies without hard links."""
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename within the home and flush both directories."""

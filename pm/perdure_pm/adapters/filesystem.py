@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import itertools
 import os
 import re
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from perdure_pm.model.errors import HomeUnusable, NoSpace, PerdureError
@@ -33,7 +34,8 @@ class LocalFilesystem:
 
     def make_directories(self, path: Path) -> None:
         with explained(path):
-            missing = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
+            # What lies above a directory that is there is there too.
+            missing = list(itertools.takewhile(lambda folder: not os.path.lexists(folder), (path, *path.parents)))
             path.mkdir(parents=True, exist_ok=True)
             # Not flushed yet: most of what is made is scratch, or is flushed as a whole before it is sealed.
             self._new.update(missing)
@@ -72,12 +74,14 @@ class LocalFilesystem:
             shutil.copyfile(source, target)
             shutil.copymode(source, target)
 
-    def link_file(self, source: Path, target: Path) -> None:
-        try:
-            os.link(source, target)
-        except OSError:
-            with explained(target):
-                shutil.copy2(source, target)
+    def link_files(self, source: Path, target: Path, names: Sequence[str]) -> None:
+        for name in names:
+            one, other = os.path.join(source, name), os.path.join(target, name)
+            try:
+                os.link(one, other)
+            except OSError:
+                with explained(target / name):
+                    shutil.copy2(one, other)
 
     def rename(self, source: Path, target: Path) -> None:
         with explained(target):

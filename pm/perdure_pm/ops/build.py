@@ -203,7 +203,8 @@ def _add_module(filesystem: ports.Filesystem, name: str, path: Path, base: Path 
     with contextlib.suppress(IntegrityFault):  # the one before is damaged: that is why this one is built
         earlier = None if base is None else find_site_packages(base) / path.name
     if earlier is not None and earlier.is_file() and earlier.read_bytes() == source.read_bytes():
-        filesystem.link_file(earlier, path)  # the same file, so that its byte code is carried over
+        # The same file, so that its byte code is carried over.
+        filesystem.link_files(earlier.parent, path.parent, [path.name])
     else:
         filesystem.copy_file(source, path)
 
@@ -220,26 +221,27 @@ def carry_bytecode(filesystem: ports.Filesystem, base: Path, environment: Path) 
     carried = 0
     for folder, _, names in os.walk(new):
         sources = [name for name in names if name.endswith(".py")]
-        old_folder = os.path.join(old, os.path.relpath(folder, new))
-        cache, old_cache = Path(folder, "__pycache__"), Path(old_folder, "__pycache__")
+        old_folder = f"{old}{folder[len(str(new)) :]}"
         try:
-            compiled = os.listdir(old_cache) if sources else []
+            compiled = os.listdir(f"{old_folder}/__pycache__") if sources else []
         except OSError:
             continue
         by_stem: dict[str, str] = {}
         for name in compiled:
             by_stem.setdefault(name.partition(".")[0], name)
-        there = set(os.listdir(cache)) if os.path.isdir(cache) else None
-        for source in sources:
-            name = by_stem.get(source[: -len(".py")], "")
-            if not name or not _same_file(os.path.join(old_folder, source), os.path.join(folder, source)):
-                continue
-            if there is None:
-                filesystem.make_directories(cache)
-                there = set()
-            if name not in there:
-                filesystem.link_file(old_cache / name, cache / name)
-                carried += 1
+        cache = Path(folder, "__pycache__")
+        there = set(os.listdir(cache)) if os.path.isdir(cache) else set()
+        links = [
+            name
+            for source in sources
+            if (name := by_stem.get(source[: -len(".py")], ""))
+            and name not in there
+            and _same_file(f"{old_folder}/{source}", f"{folder}/{source}")
+        ]
+        if links:
+            filesystem.make_directories(cache)
+            filesystem.link_files(Path(old_folder, "__pycache__"), cache, links)
+            carried += len(links)
     return carried
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -34,7 +34,7 @@ the one it lies in has kept, with all that is in it."""
 KINDS = (FAIL, LATE, FULL, STAYS_FULL, STOP, LOSE, LOSE_NAMES)
 DEATHS = frozenset({STOP, LOSE, LOSE_NAMES})
 
-NEEDS_SPACE = frozenset({"make_directories", "write_durable", "append_durable", "copy_file", "link_file", "flush"})
+NEEDS_SPACE = frozenset({"make_directories", "write_durable", "append_durable", "copy_file", "link_files", "flush"})
 
 
 Stamp = tuple[int, int, int]
@@ -108,8 +108,8 @@ class FaultingFilesystem:
     def copy_file(self, source: Path, target: Path) -> None:
         self._do("copy_file", target, lambda: self._inner.copy_file(source, target))
 
-    def link_file(self, source: Path, target: Path) -> None:
-        self._do("link_file", target, lambda: self._inner.link_file(source, target))
+    def link_files(self, source: Path, target: Path, names: Sequence[str]) -> None:
+        self._do("link_files", target, lambda: self._inner.link_files(source, target, names))
 
     def rename(self, source: Path, target: Path) -> None:
         self._do("rename", target, lambda: self._inner.rename(source, target))
