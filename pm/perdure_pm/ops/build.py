@@ -13,7 +13,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +40,9 @@ LEFT_BYTES = 16 * 1024 * 1024
 LEASE = "perdure_lease"
 _PINNED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?:==(?P<version>[^\s;\\]+)| ?@ \S+)")
 """By version, or by the address that a person accepted."""
+_CACHE = "__pycache__"
+_BYTECODE = re.compile(r"(?P<stem>.+)\.cpython-(?P<version>\d+)t?\.pyc", re.DOTALL)
+"""What an interpreter that does not optimise writes and reads; nothing else, say of a test framework, is like it."""
 
 
 @dataclass(frozen=True)
@@ -219,47 +222,56 @@ def carry_bytecode(filesystem: ports.Filesystem, base: Path, environment: Path) 
     except IntegrityFault:
         return 0
     carried = 0
-    for folder, _, names in os.walk(new):
-        sources = [name for name in names if name.endswith(".py")]
+    for folder, sources in _list_sources(new):
         old_folder = f"{old}{folder[len(str(new)) :]}"
-        try:
-            compiled = os.listdir(f"{old_folder}/__pycache__") if sources else []
-        except OSError:
+        compiled = _list_bytecode(old_folder, new)
+        if not compiled:
             continue
-        by_stem: dict[str, str] = {}
-        for name in compiled:
-            by_stem.setdefault(name.partition(".")[0], name)
-        cache = Path(folder, "__pycache__")
-        there = set(os.listdir(cache)) if os.path.isdir(cache) else set()
+        there = _list_bytecode(folder, new)
         links = [
             name
             for source in sources
-            if (name := by_stem.get(source[: -len(".py")], ""))
-            and name not in there
+            if (name := compiled.get(source, ""))
+            and source not in there
             and _same_file(f"{old_folder}/{source}", f"{folder}/{source}")
         ]
         if links:
+            cache = Path(folder, _CACHE)
             filesystem.make_directories(cache)
-            filesystem.link_files(Path(old_folder, "__pycache__"), cache, links)
+            filesystem.link_files(Path(old_folder, _CACHE), cache, links)
             carried += len(links)
     return carried
 
 
 def has_uncompiled(environment: Path) -> bool:
     """Return whether a module of the environment has no byte code: an interpreter that finds that out takes 80 ms."""
-    for folder, _, names in os.walk(find_site_packages(environment)):
-        if os.path.basename(folder) == "__pycache__":
-            continue
-        sources = {name[: -len(".py")] for name in names if name.endswith(".py")}
-        if not sources:
-            continue
-        try:
-            compiled = {name.partition(".")[0] for name in os.listdir(os.path.join(folder, "__pycache__"))}
-        except OSError:
-            return True
-        if not {source.partition(".")[0] for source in sources} <= compiled:
-            return True
-    return False
+    packages = find_site_packages(environment)
+    return any(
+        not set(sources) <= _list_bytecode(folder, packages).keys() for folder, sources in _list_sources(packages)
+    )
+
+
+def _list_sources(packages: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield each directory that an interpreter compiles, with its sources: what lies below a cache it passes over."""
+    for folder, folders, names in os.walk(packages):
+        folders[:] = [name for name in folders if name != _CACHE]
+        sources = [name for name in names if name.endswith(".py")]
+        if sources:
+            yield folder, sources
+
+
+def _list_bytecode(folder: str, packages: Path) -> dict[str, str]:
+    """Return what the interpreter of `packages` finds of byte code for the sources of a directory, by their names."""
+    version = packages.parent.name.removeprefix("python").rstrip("t").replace(".", "")
+    try:
+        names = os.listdir(f"{folder}/{_CACHE}")
+    except OSError:
+        return {}
+    matches = [match for name in names if (match := _BYTECODE.fullmatch(name))]
+    # Where packages lie in `Lib`, nothing names the version.
+    return {
+        f"{match['stem']}.py": match[0] for match in matches if match["version"] == version or not version.isdecimal()
+    }
 
 
 def _same_file(first: str, second: str) -> bool:
