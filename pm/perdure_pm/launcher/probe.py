@@ -1,5 +1,7 @@
 """Run under a candidate's interpreter: imports what plugins declare, then starts the host's command, in one process.
 
+What plugins hold that declare nothing is imported when the host has ended, where it cannot change the start any more.
+
 Owns: the order and the report. Does not own: what is declared (ops.verify writes the request) and the verdict.
 Standard library only: it runs inside any host's environment.
 """
@@ -30,8 +32,7 @@ def probe(request: dict[str, Any]) -> int:
     for entry in request["entries"]:
         if _is_for_another_host(entry):
             continue
-        with open(request["importing"], "w", encoding="utf-8") as file:
-            file.write(entry["name"])
+        _write(request["importing"], entry["name"])
         _limit(request["import_seconds" if "distribution" in entry else "seconds"])
         module, _, attributes = entry["entry"].partition(":")
         try:
@@ -43,21 +44,20 @@ def probe(request: dict[str, Any]) -> int:
             traceback.print_exception(error)
             sys.stderr.write(f"{entry['name']} ({entry['entry']}): {type(error).__name__}: {error}\n")
             return FAILED
-    for module in request["modules"]:
-        _limit(request["import_seconds"])
-        try:
-            importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            # Whoever imports it, and whenever: this is missing. Any other failure may be for want of a running host.
-            sys.stderr.write(f"{module}: {type(error).__name__}: {error}\n")
-            return FAILED
-        except BaseException as error:  # noqa: BLE001 - what it is about shows in the host alone
-            sys.stderr.write(f"{module} cannot be imported by itself: {type(error).__name__}: {error}\n")
     # An import that ended the process with exit code 0 did not come here.
-    with open(request["imported"], "w", encoding="ascii"):
-        pass
-    if not request["start"]:
-        return 0
+    _write(request["imported"])
+    code = _start(request) if request["start"] else 0
+    if code in request["accepted"] and request["modules"]:
+        os.unlink(request["imported"])
+        if not _import_modules(request):
+            return FAILED
+        _write(request["imported"])
+        _write(request["looked"])
+    return code
+
+
+def _start(request: dict[str, Any]) -> int:
+    """Return the exit code of the host's command."""
     _limit(request["seconds"])
     try:
         runpy.run_path(request["command"][0], run_name="__main__")
@@ -68,6 +68,32 @@ def probe(request: dict[str, Any]) -> int:
             traceback.print_tb(stop.__traceback__, limit=-SHOWN_FRAMES)
         return code
     return 0
+
+
+def _import_modules(request: dict[str, Any]) -> bool:
+    """Import what plugins hold that declare nothing; return whether nothing that they need is missing."""
+    for module in request["modules"]:
+        _write(request["importing"], module)
+        _limit(request["import_seconds"])
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            # Whoever imports it, and whenever: this is missing. Any other failure may be for want of a running host.
+            _tell(f"{module}: {type(error).__name__}: {error}")
+            return False
+        except BaseException as error:  # noqa: BLE001 - what it is about shows in the host alone
+            _tell(f"{module} cannot be imported by itself: {type(error).__name__}: {error}")
+    return True
+
+
+def _tell(text: str) -> None:
+    with contextlib.suppress(Exception):  # the host may have closed it, or put something else there
+        sys.stderr.write(f"{text}\n")
+
+
+def _write(path: str, text: str = "") -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _limit(seconds: float) -> None:

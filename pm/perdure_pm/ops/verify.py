@@ -48,7 +48,7 @@ def verify(
 
     The contents were checked while it was built. A version call is no health check: the host loads its plugins here.
     Where config.yaml says how it keeps running, it is started so once more, and must not end by itself.
-    What a plugin without entry points holds is imported in a process before that one, where it cannot change the start.
+    What a plugin without entry points holds is imported when the host has ended, where it cannot change the start.
 
     Args:
         context: the world.
@@ -77,17 +77,17 @@ def verify(
     program = [str(environment_scripts(environment) / main)]
     limit = config.import_seconds
     code, output, failed = IMPORT_FAILED, "", ""
-    if lone:
-        code, output, failed = _probe(context, identity, hosts[:1], lone, program, limit, start=False)
-    if not lone or code == 0:
-        for check in choose_checks(main, config.host_health):
-            command = [*program, *check.arguments]
-            code, output, failed = _probe(context, identity, [*hosts, *entries], [], command, limit)
-            if code in check.accepted:
-                _require_staying(context, config, wanted, identity, program)
-                return () if inventory is None else _undo_writes(context, release.name, environment, inventory)
-            if "(most recent call" in output or code == IMPORT_FAILED:
-                break  # no usage error: another question would hide it
+    for check in choose_checks(main, config.host_health):
+        command, accepted = [*program, *check.arguments], check.accepted
+        code, output, failed, looked = _probe(context, identity, [*hosts, *entries], lone, command, accepted, limit)
+        if code in accepted and lone and not looked:  # it ended the process at once, before they could be imported
+            code, output, failed, looked = _probe(context, identity, hosts[:1], lone, program, None, limit)
+            accepted = (0,)
+        if code in accepted:
+            _require_staying(context, config, wanted, identity, program)
+            return () if inventory is None else _undo_writes(context, release.name, environment, inventory)
+        if "(most recent call" in output or code == IMPORT_FAILED:
+            break  # no usage error: another question would hide it
     _require_room(context)
     culprit, place = _find_culprit(wanted, environment, output)
     if code != IMPORT_FAILED:
@@ -239,27 +239,29 @@ def _probe(
     entries: Sequence[Mapping[str, str | None]],
     modules: Sequence[str],
     command: Sequence[str],
+    accepted: Collection[int] | None,
     import_seconds: float,
-    *,
-    start: bool = True,
-) -> tuple[int, str, str]:
+) -> tuple[int, str, str, bool]:
     """Return how the host's command ended in a process that had imported every entry first, and what it said.
 
-    The third is the name of the entry that was imported last, where it did not come to the start.
+    The third is what was imported last, where an import failed; the fourth, whether the modules were imported, which
+    comes after a start that was `accepted`. With None for that the host is not started.
     It starts in an empty directory that is its home too: what a host writes at a start is not the business of a check,
     and what a person keeps is not opened by one.
     """
     environment = context.layout.generation(identity) / "venv"
     probe = Path(__file__).resolve().parent.parent / "launcher" / "probe.py"
     with _scratch(context, identity) as (scratch, user):
-        imported, importing = scratch / "imported", scratch / "importing"
+        imported, importing, looked = (scratch / name for name in ("imported", "importing", "looked"))
         request = {
             "entries": entries,
             "modules": modules,
             "command": command,
-            "start": start,
+            "start": accepted is not None,
+            "accepted": [0] if accepted is None else list(accepted),
             "imported": str(imported),
             "importing": str(importing),
+            "looked": str(looked),
             # Before the one who waits gives up: who hangs is to be seen.
             "seconds": HEALTH_SECONDS * 0.9,
             "import_seconds": import_seconds,
@@ -278,4 +280,4 @@ def _probe(
                 output = f"the process ended with {code} while it imported"
             code = IMPORT_FAILED
             last = importing.read_text(encoding="utf-8") if importing.is_file() else ""
-    return code, output, last
+        return code, output, last, looked.is_file()

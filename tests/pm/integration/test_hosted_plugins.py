@@ -141,11 +141,36 @@ def test_a_plugin_without_entry_points_is_refused_where_it_needs_what_is_not_the
     write_wheel(wheels, "quiet", "1.0", entries="")
     init(there, "guest")
     there.call("install")
-    with pytest.raises(HealthCheckFailed) as refused:
+    with pytest.raises(HealthCheckFailed, match="an import failed: needy") as refused:
         there.add("needy")
     assert "what_nobody_required" in str(refused.value.context["output"])
     there.add("choosy", "quiet")
     assert {"choosy", "quiet"} <= {package["name"] for package in there.current.record["packages"]}
+
+
+@pytest.mark.proves("pm-host-plugins-tried")
+def test_a_plugin_without_entry_points_is_tried_after_a_host_that_ends_at_once(there: Bench, wheels: Path) -> None:
+    source = "import os, sys\ndef main():\n    sys.stderr.close()\n    os._exit(0)\n"
+    write_wheel(wheels, "hasty", "1.0", source=source, entries="[console_scripts]\nhasty = hasty:main\n")
+    write_wheel(wheels, "needy", "1.0", source="import what_nobody_required\n", entries="")
+    write_wheel(wheels, "quiet", "1.0", entries="")
+    init(there, "hasty")
+    there.call("install")
+    with pytest.raises(HealthCheckFailed, match="an import failed: needy") as refused:
+        there.add("needy")
+    assert "what_nobody_required" in str(refused.value.context["output"])
+    there.add("quiet")
+
+
+@pytest.mark.proves("plugins-culprit-named")
+def test_a_plugin_without_entry_points_that_hangs_when_it_is_imported_is_named(there: Bench, wheels: Path) -> None:
+    write_wheel(wheels, "stuck", "1.0", source="while True: pass\n", entries="")
+    init(there, "guest")
+    there.call("install")
+    there.call("config-set", key="install.import-limit", value="1")
+    with pytest.raises(HealthCheckFailed, match="an import failed: stuck: it took more than 1 second") as refused:
+        there.add("stuck")
+    assert refused.value.hint == "leave out stuck, or have another version of it"
 
 
 @pytest.mark.proves("pm-host-plugins-tried")
