@@ -94,3 +94,8 @@ def is_library(folder: Path) -> bool:
 def target_name() -> str:
     """Return the target that environments are built for on this machine, for example ``linux-x86_64``."""
     return f"{sys.platform}-{platform.machine().lower()}"
+
+
+def bare_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment for a probe that runs under a built interpreter: nothing of the caller's."""
+    return {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}

@@ -6,15 +6,22 @@ Owns: what is one, and its name. Does not own: the form of an address (model.sou
 
 from __future__ import annotations
 
-from packaging.requirements import InvalidRequirement, Requirement
+from typing import TYPE_CHECKING
 
 from perdure_pm.model.errors import UsageFault
 from perdure_pm.model.identity import is_distribution_name, normalise_distribution
 from perdure_pm.model.source import Source, read_source, without_secret
 
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
 
 def find_requirement_problem(text: str) -> str | None:
     """Return what keeps `text` from being a requirement from an index, or None."""
+    if is_distribution_name(text):
+        return None
+    from packaging.requirements import InvalidRequirement, Requirement  # not for names alone: it takes 10 ms
+
     shown = repr(without_secret(text))
     try:
         requirement = Requirement(text)
@@ -41,6 +48,8 @@ def parse_requirement(text: str) -> Requirement:
     Raises:
         UsageFault: it is none.
     """
+    from packaging.requirements import Requirement
+
     problem = find_requirement_problem(text)
     if problem is not None:
         raise UsageFault(
@@ -73,5 +82,7 @@ def requirement_name(text: str) -> str:
     Raises:
         UsageFault: it is none.
     """
+    if is_distribution_name(text):
+        return normalise_distribution(text)
     source = parse_source(text)
     return source.name if source is not None else normalise_distribution(parse_requirement(text).name)

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qs, quote, unquote, urlsplit, urlunsplit
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from perdure_pm.model.identity import EDITABLE, normalise_distribution
 
 GIT_SCHEMES = ("git+https", "git+ssh", "git+file", "git+http")
@@ -59,6 +57,10 @@ class Source:
 
 def read_source(text: str) -> Source | str | None:
     """Return the source that a requirement names, what is wrong with it, or None where it names no address."""
+    if "@" not in text:
+        return None
+    from packaging.requirements import InvalidRequirement, Requirement  # not for what has no address: it takes 10 ms
+
     try:
         requirement = Requirement(text)
     except InvalidRequirement as error:

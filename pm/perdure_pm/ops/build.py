@@ -13,11 +13,12 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from perdure_pm import ports
+from perdure_pm.adapters.interpreter import bare_environment
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import ArtefactMissing, ConflictRefused, IntegrityFault, NoSpace
@@ -392,8 +393,3 @@ def compile_environment(environment: Path) -> None:
         directory=environment,
         timeout=COMPILE_SECONDS,
     )
-
-
-def bare_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for a probe that runs under a built interpreter: nothing of the caller's."""
-    return {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}

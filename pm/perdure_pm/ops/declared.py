@@ -13,8 +13,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from perdure_pm.model.identity import normalise_distribution
 from perdure_pm.store.inventory import find_site_packages
 
@@ -79,6 +77,8 @@ def read_requires_python(info: Path) -> str | None:
         return None
     headers = text.partition("\n\n")[0].splitlines()
     said = next((line.partition(":")[2].strip() for line in headers if line.lower().startswith("requires-python:")), "")
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # not for those who ask for commands alone
+
     try:
         return str(SpecifierSet(said)) if said else None
     except InvalidSpecifier:  # older metadata has `>=2.7.*` and the like

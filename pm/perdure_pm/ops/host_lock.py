@@ -53,17 +53,6 @@ class HostSpec:
         return json.dumps({"requirement": self.requirement, "wheel": wheel, "with": list(self.beside)})
 
 
-def read_source(source: str) -> dict[str, str | list[str]]:
-    """Return the keys of config.yaml that name the host of a release or a record: a checkout, or what `text` said."""
-    try:
-        data = json.loads(source)
-        requirement, wheel, beside = data["requirement"], data["wheel"], data["with"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return {"host.checkout": source}
-    found = {"host.requirement": requirement, "host.wheel": wheel, "host.with": beside}
-    return {name: value for name, value in found.items() if value}
-
-
 def lock_host(
     uv: Uv,
     filesystem: ports.Filesystem,

@@ -19,12 +19,12 @@ from perdure_pm.model.choice import Choice, follow_generation
 from perdure_pm.model.config import SCHEMA, HomeConfig, find_key, parse_home_config, parse_profile_config
 from perdure_pm.model.errors import ConfigChanged, IntegrityFault
 from perdure_pm.ops.context import Context
-from perdure_pm.ops.host_lock import read_source
 from perdure_pm.store.config import ConfigFile, is_lazy, load_file, plan_change, save_text, with_text
 from perdure_pm.store.history import find_choice, load_history
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import load_pointer, read_plain
 from perdure_pm.store.policy import ABSENT, mirror_policy
+from perdure_pm.store.recorded import read_source
 
 MAX_BYTES = 2 << 20
 

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from perdure_pm.adapters.archives import unpack
-from perdure_pm.adapters.interpreter import MINIMUM, Interpreter, ask_interpreter, running_interpreter
+from perdure_pm.adapters.interpreter import MINIMUM, Interpreter, ask_interpreter, bare_environment, running_interpreter
 from perdure_pm.adapters.occupants import find_occupants
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import Busy, InterpreterMissing, PerdureError, UsageFault
 from perdure_pm.ops.arguments import read_text
-from perdure_pm.ops.build import bare_environment
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import make_uv

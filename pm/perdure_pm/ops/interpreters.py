@@ -25,12 +25,12 @@ from perdure_pm.adapters.interpreter import (
     MINIMUM,
     Interpreter,
     ask_interpreter,
+    bare_environment,
     interpreter_from_json,
     running_interpreter,
 )
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import IntegrityFault, InterpreterMissing, PerdureError
-from perdure_pm.ops.build import bare_environment
 from perdure_pm.ops.runtime import load_runtime
 from perdure_pm.store.inventory import (
     FILE_NAME,

@@ -20,6 +20,7 @@ from typing import Any
 from packaging.markers import Marker
 from packaging.requirements import Requirement
 
+from perdure_pm.adapters.interpreter import bare_environment
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.choice import Choice
@@ -38,7 +39,7 @@ from perdure_pm.model.requirement import parse_source, requirement_name
 from perdure_pm.model.source import Source
 from perdure_pm.ops.arguments import read_flag, read_text
 from perdure_pm.ops.base_interpreter import ensure_base, find_base
-from perdure_pm.ops.build import Wheel, bare_environment
+from perdure_pm.ops.build import Wheel
 from perdure_pm.ops.builds import with_quarantine
 from perdure_pm.ops.candidate import build_candidate, drop_candidate, find_commands
 from perdure_pm.ops.context import Context, Outcome

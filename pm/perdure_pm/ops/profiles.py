@@ -9,15 +9,19 @@ behind unseen; profiles-lag-told.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perdure_pm.model.config import parse_profile_config
 from perdure_pm.model.errors import ConfigInvalid, IntegrityFault
 from perdure_pm.ops.context import Context
-from perdure_pm.ops.release import Release
 from perdure_pm.store.config import load_file
 from perdure_pm.store.generations import Generation, load_generation
 from perdure_pm.store.history import TRIAL_FAILED, load_history
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import list_profiles, load_pointer
+
+if TYPE_CHECKING:
+    from perdure_pm.ops.release import Release
 
 DELIBERATE = frozenset({"rollback", TRIAL_FAILED})
 """What selected an older host on purpose."""

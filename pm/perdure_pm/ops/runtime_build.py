@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from perdure_pm import ports
-from perdure_pm.adapters.interpreter import Interpreter
+from perdure_pm.adapters.interpreter import Interpreter, bare_environment
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.uv import Uv
 from perdure_pm.model.errors import BuildFailed, PerdureError
 from perdure_pm.model.network import Network
-from perdure_pm.ops.build import bare_environment, build_environment, build_wheels
+from perdure_pm.ops.build import build_environment, build_wheels
 from perdure_pm.ops.carried import require_wheelhouse
 from perdure_pm.ops.interpreters import choose_interpreter, fits, is_still
 from perdure_pm.ops.launchers import write_library

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from perdure_pm.adapters.interpreter import ask_interpreter, is_library, running_interpreter
+from perdure_pm.adapters.interpreter import ask_interpreter, bare_environment, is_library, running_interpreter
 from perdure_pm.model.errors import IntegrityFault, PerdureError
-from perdure_pm.ops.build import bare_environment
 from perdure_pm.ops.launchers import read_library
 from perdure_pm.ports import Filesystem
 from perdure_pm.store.generations import Generation, load_files

@@ -28,7 +28,6 @@ from perdure_pm.ops.arguments import read_flag, read_text
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import make_uv
-from perdure_pm.ops.host_lock import read_source
 from perdure_pm.ops.interpreters import bring_in, find_own, find_own_damage, own_folder
 from perdure_pm.ops.launchers import write_activation
 from perdure_pm.ops.recovery import recover
@@ -47,6 +46,7 @@ from perdure_pm.store.generations import Generation
 from perdure_pm.store.inventory import FILE_NAME, hash_file, take_inventory
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.pointer import list_profiles, load_pointer
+from perdure_pm.store.recorded import read_source
 
 HERE_ONLY = ("host.checkout", "host.wheel", *(key.name for key in HOME_KEYS if key.name.startswith("network.")))
 """Keys of config.yaml that are about this machine: where the host was built from, and how the network is reached."""

@@ -14,12 +14,13 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from perdure_pm.adapters.interpreter import bare_environment
 from perdure_pm.adapters.processes import run
 from perdure_pm.adapters.staying import watch
 from perdure_pm.model.config import HomeConfig
 from perdure_pm.model.errors import HealthCheckFailed, NoSpace, PerdureError
 from perdure_pm.model.identity import normalise_distribution
-from perdure_pm.ops.build import LEFT_BYTES, bare_environment
+from perdure_pm.ops.build import LEFT_BYTES
 from perdure_pm.ops.context import Context
 from perdure_pm.ops.declared import find_modules, read_commands, read_entries
 from perdure_pm.ops.health import choose_checks, choose_main

@@ -42,7 +42,6 @@ from perdure_pm.ops.carried import FILE_NAME, SCHEMA, Carried, name_some
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.ops.exclusive import exclusive
 from perdure_pm.ops.host import make_uv, require_python
-from perdure_pm.ops.host_lock import read_source
 from perdure_pm.ops.interpreters import find_interpreter
 from perdure_pm.ops.release import load_release, with_extras
 from perdure_pm.ops.seed import seed_source
@@ -51,6 +50,7 @@ from perdure_pm.ops.trials import host_pins
 from perdure_pm.store.generations import Generation, load_current
 from perdure_pm.store.inventory import hash_file
 from perdure_pm.store.pointer import list_profiles, load_pointer
+from perdure_pm.store.recorded import read_source
 
 TOOLS = "uv"
 """The tool that PM's own lock names beside its dependencies."""

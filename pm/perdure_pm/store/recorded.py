@@ -1,4 +1,4 @@
-"""What a generation's record says of its plugins and packages, and how two sets of packages differ.
+"""What a generation's record says of its host, plugins and packages, and how two sets of packages differ.
 
 Owns: reading that off a record. Does not own: the record's form (store.generations), or what a resolution says
 (ops.packages_of).
@@ -6,6 +6,7 @@ Owns: reading that off a record. Does not own: the record's form (store.generati
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,3 +48,14 @@ def selection_of(generation: Generation) -> tuple[str, ...]:
     return tuple(
         generation.record.get("selection", [plugin["distribution"] for plugin in generation.record["plugins"]])
     )
+
+
+def read_source(source: str) -> dict[str, str | list[str]]:
+    """Return the keys of config.yaml that name the host of a release or a record: a checkout, or what `text` said."""
+    try:
+        data = json.loads(source)
+        requirement, wheel, beside = data["requirement"], data["wheel"], data["with"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {"host.checkout": source}
+    found = {"host.requirement": requirement, "host.wheel": wheel, "host.with": beside}
+    return {name: value for name, value in found.items() if value}

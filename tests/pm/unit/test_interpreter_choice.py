@@ -9,11 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from perdure_pm.adapters.interpreter import ask_interpreter, running_interpreter
+from perdure_pm.adapters.interpreter import ask_interpreter, bare_environment, running_interpreter
 from perdure_pm.adapters.plain_reporter import PlainReporter
 from perdure_pm.model.errors import InterpreterMissing, NetworkUnreachable
 from perdure_pm.ops import interpreters
-from perdure_pm.ops.build import bare_environment
 from perdure_pm.ops.interpreters import find_interpreter
 from perdure_pm.store.layout import Layout
 
