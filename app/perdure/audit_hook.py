@@ -21,10 +21,10 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from perdure.domain.record import dataclass
 from perdure.installation import Installation
 from perdure.own_writers import current_writer
 

@@ -19,10 +19,10 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from perdure.domain.plugin import PluginSource
+from perdure.domain.record import dataclass
 from perdure.installation import Installation
 from perdure.own_writers import claim
 

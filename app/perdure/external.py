@@ -16,10 +16,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from perdure.domain.plugin import PluginFailure
+from perdure.domain.record import dataclass
 from perdure.installation import Installation
 
 GRACE_SECONDS = 2.0

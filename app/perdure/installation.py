@@ -10,13 +10,13 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from perdure import __version__
 from perdure.domain.boot import Boot, BootFaults, parse_boot
 from perdure.domain.errors import BootInvalid, BootMissing
 from perdure.domain.host import Host
+from perdure.domain.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

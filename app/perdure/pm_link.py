@@ -11,11 +11,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NoReturn, cast
 
 from perdure.domain.errors import PmMissing
 from perdure.domain.json_value import JsonValue
+from perdure.domain.record import dataclass
 from perdure.installation import Installation
 
 # What would make PM's Python or uv look elsewhere, or say something else than the plain status of this home.

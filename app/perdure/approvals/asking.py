@@ -12,7 +12,6 @@ import datetime as dt
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import anyio
 
@@ -36,6 +35,7 @@ from perdure.domain.proposal import (
     height_of,
     new_id,
 )
+from perdure.domain.record import dataclass
 from perdure.domain.verdict import Risk
 from perdure.guard.service import View
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from perdure.approvals.redact import mask
 from perdure.domain.assessment import Assessment, AssessmentRequest, Opinion
 from perdure.domain.decision import Decision
 from perdure.domain.json_value import is_line
 from perdure.domain.operation import Operation
+from perdure.domain.record import dataclass
 from perdure.domain.verdict import Risk, Ruling
 
 LONGEST_REASON = 500

@@ -15,7 +15,6 @@ import contextlib
 import copy
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 import anyio
@@ -24,6 +23,7 @@ from perdure.approvals.decide import Prepared
 from perdure.domain.json_value import JsonValue
 from perdure.domain.operation import Operation
 from perdure.domain.outcome import Cause
+from perdure.domain.record import dataclass, field
 from perdure.domain.verdict import Ruling
 
 SECONDS = 30.0

@@ -8,10 +8,10 @@ commands, with a substitution, or with code that is read again has no plain comm
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from perdure.domain.effect import Act, Effect, Reading, Text, Word
 from perdure.domain.operation import Operation
+from perdure.domain.record import dataclass
 from perdure.domain.verdict import Verdict
 from perdure.guard import fast_reader
 from perdure.guard.patterns import split, without_dots

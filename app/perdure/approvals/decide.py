@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime as dt
 import posixpath
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import NoReturn
 
 from perdure.approvals.assessors import Assessed
@@ -24,6 +23,7 @@ from perdure.domain.decision import Decision, Said, Stage, Step
 from perdure.domain.grant import Grant
 from perdure.domain.operation import Authority, Operation
 from perdure.domain.outcome import Scope
+from perdure.domain.record import dataclass, field
 from perdure.domain.verdict import Reason, Risk, Ruling
 
 INSTRUCTION_FILES = frozenset(

@@ -11,11 +11,11 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from perdure.approvals.rules import Rule
 from perdure.domain.operation import Surface
+from perdure.domain.record import dataclass
 
 TTL = 300.0
 """Seconds that a question waits for an answer unless told."""

@@ -8,10 +8,11 @@ one of these rules knows, and masking twice changes nothing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from perdure.domain.json_value import JsonValue
 from perdure.domain.operation import Operation
+from perdure.domain.record import dataclass, field
 
 # No rule may take longer than in proportion to the text, however it is written: a command can be a megabyte. So a run
 # of characters is read from its beginning alone, is not given back, or is bounded.

@@ -16,11 +16,11 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import translate
 
 from perdure.approvals.commands import Command
+from perdure.domain.record import dataclass
 
 _MOST_LEADING = 6
 _MOST_STEPS = 40_000

@@ -14,7 +14,6 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
@@ -27,6 +26,7 @@ from perdure.domain.grant import Grant
 from perdure.domain.operation import Surface
 from perdure.domain.outcome import Cause, Outcome, Scope, Status
 from perdure.domain.proposal import Answer, Answerer, Entry, Proposal, new_id
+from perdure.domain.record import dataclass, field
 from perdure.store.port import ProposalStore, Swept
 
 POLL_SECONDS = 0.01

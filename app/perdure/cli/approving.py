@@ -15,7 +15,6 @@ import secrets
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +34,7 @@ from perdure.domain.errors import RefusedInsideRun, StoreBusy, StoreDamaged, Sto
 from perdure.domain.grant import Grant
 from perdure.domain.json_value import JsonValue
 from perdure.domain.operation import Authority, Operation, Principal, Surface
+from perdure.domain.record import dataclass, field
 from perdure.domain.verdict import Ruling
 from perdure.guard.service import View
 

@@ -9,11 +9,11 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TextIO
 
 from perdure.domain.errors import PerdureError
 from perdure.domain.json_value import JsonValue
+from perdure.domain.record import dataclass, field
 
 _STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
 

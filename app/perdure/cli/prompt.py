@@ -12,7 +12,6 @@ import datetime as dt
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import anyio
 
@@ -20,6 +19,7 @@ from perdure.approvals.display import question
 from perdure.approvals.service import ChannelFailed
 from perdure.domain.outcome import Cause, Scope
 from perdure.domain.proposal import Answer, Default, Entry
+from perdure.domain.record import dataclass
 
 _MOST_LINE = 64 * 1024
 _WORDS = {

@@ -6,7 +6,6 @@ any command. Keeps: app-safe-mode-imports-none.
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from perdure import audit_hook
 from perdure.app_file import AppFile, find_app_file
@@ -14,6 +13,7 @@ from perdure.cli.output import Output
 from perdure.crash_notes import find_notes
 from perdure.domain.boot import Boot
 from perdure.domain.plugin import PluginSource
+from perdure.domain.record import dataclass, field
 from perdure.installation import Installation
 from perdure.plugin_manager import PluginManager
 from perdure.plugin_settings import find_settings

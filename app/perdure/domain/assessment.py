@@ -6,9 +6,9 @@ Owns: the values that go to such a plugin and come from it. Does not own: when o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from perdure.domain.record import dataclass
 from perdure.domain.verdict import Risk
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from perdure.domain.record import dataclass, field
 
 NAME = re.compile(r"[a-z][a-z0-9_.-]{0,62}")
 

@@ -9,9 +9,9 @@ that is wrong by itself is that plugin's failure, and the others load.
 
 import json
 import re
-from dataclasses import dataclass
 
 from perdure.domain.plugin import PluginFailure, PluginSource
+from perdure.domain.record import dataclass
 
 SCHEMA = 1
 

@@ -6,11 +6,11 @@ approvals-trace: a decision carries one step for every stage, also for those tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from perdure.domain.json_value import JsonValue
 from perdure.domain.outcome import Scope
+from perdure.domain.record import dataclass
 from perdure.domain.verdict import Reason, Risk, Ruling
 
 

@@ -6,9 +6,10 @@ protected, what follows from an effect. Unknown is a value of its own: nothing h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from perdure.domain.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ Owns: the value. Does not own: looking (plugins, cli/doctor).
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from perdure.domain.json_value import JsonValue, find_non_json, is_line
+from perdure.domain.record import dataclass, field
 
 _CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 

@@ -6,9 +6,9 @@ Owns: the value and its scope. Does not own: what it covers (approvals), or wher
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 
 from perdure.domain.json_value import JsonValue
+from perdure.domain.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,9 @@
 Owns: the value. Does not own: finding it out (installation).
 """
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from perdure.domain.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

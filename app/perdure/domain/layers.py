@@ -7,9 +7,9 @@ Keeps: layers-told: a layer that is off has a reason.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from perdure.domain.json_value import JsonValue, is_line
+from perdure.domain.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ decision (approvals), carrying it out (tools). Everything is frozen: what is app
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 from enum import StrEnum
+
+from perdure.domain.record import dataclass
 
 
 class OperationKind(StrEnum):

@@ -4,10 +4,10 @@ Owns: the values that `perdure plugins` and `perdure doctor` show. Does not own:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from perdure.domain.json_value import JsonValue
+from perdure.domain.record import dataclass
 
 Stage = Literal["boot", "settings", "import", "register", "hook", "crash", "program"]
 """Where a plugin failed: its entry in boot.json, what a person set for it, its import, its registration, a call of one

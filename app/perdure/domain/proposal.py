@@ -12,11 +12,12 @@ import hashlib
 import json
 import re
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 
 from perdure.domain.operation import Operation, Principal, Surface
 from perdure.domain.outcome import Cause, Execution, Scope, Status
+from perdure.domain.record import dataclass
 from perdure.domain.verdict import Reason, Risk
 
 MOST_SECONDS = 7 * 24 * 3600

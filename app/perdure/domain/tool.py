@@ -7,9 +7,9 @@ where the plugin makes them.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from perdure.domain.json_value import JsonValue, find_non_json, is_line
+from perdure.domain.record import dataclass
 from perdure.domain.workspace import Workspace
 
 # Stays inside what MCP and the common model APIs accept for a tool's name, dots included.

@@ -5,11 +5,11 @@ Owns: the values. Does not own: how they come about (guard), or what happens aft
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from perdure.domain.effect import Effect, Span
 from perdure.domain.json_value import JsonValue
+from perdure.domain.record import dataclass
 
 
 class Ruling(StrEnum):

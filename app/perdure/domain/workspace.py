@@ -8,8 +8,9 @@ the agent works in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from perdure.domain.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

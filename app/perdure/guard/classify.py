@@ -13,10 +13,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from perdure.domain.effect import Act, Effect, Hole, Spelling, Text, Word
+from perdure.domain.record import dataclass, field
 from perdure.domain.verdict import Reason, Risk, Ruling
 from perdure.guard.little_languages import only_prints
 from perdure.guard.paths import show_word

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from perdure.domain.record import dataclass
 from perdure.guard.late import late
 from perdure.guard.tree import NOWHERE, UnreadableError
 

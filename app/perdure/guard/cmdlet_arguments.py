@@ -7,8 +7,8 @@ what it does (cmdlets). A parameter may be cut short as long as no other one beg
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from perdure.domain.record import dataclass, field
 from perdure.guard import values
 from perdure.guard.powershell_files import file
 from perdure.guard.powershell_machine import Entries, PowerShell

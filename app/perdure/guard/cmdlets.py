@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import resources
 
 from perdure.domain.effect import Act, Certainty, Hole, Text
+from perdure.domain.record import dataclass
 from perdure.guard import dotnet, values, windows_paths, windows_programs, windows_words
 from perdure.guard.cmdlet_arguments import Bound, Cmdlet, paths
 from perdure.guard.powershell_files import delete, file, link

@@ -16,10 +16,10 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from perdure.domain.errors import CorpusInvalid
 from perdure.domain.json_value import JsonValue
+from perdure.domain.record import dataclass, field
 from perdure.domain.verdict import Ruling, Verdict
 from perdure.guard.layout import LayoutProbe
 from perdure.guard.patterns import with_letters

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from perdure.domain.effect import Act, Certainty, Effect, Reading, Span, Text, Word
 from perdure.domain.operation import OperationKind
+from perdure.domain.record import dataclass
 from perdure.guard.late import late
 
 _DEVICE = late(r"(?:\\\\|//)[?.](?:\\|/)|\\\?\?\\|/\?\?/")

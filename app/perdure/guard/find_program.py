@@ -6,9 +6,10 @@ Does not own: what other programs do with that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from perdure.domain.effect import Act, Hole, Pattern, Piece, Text
+from perdure.domain.record import dataclass
 from perdure.guard import values
 from perdure.guard.found import Found
 from perdure.guard.machine import Machine

@@ -7,9 +7,8 @@ names, so that ``find DIR -name X | xargs rm`` says the same as ``find DIR -name
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from perdure.domain.effect import Hole, Piece, Spelling, Text
+from perdure.domain.record import dataclass
 from perdure.guard import values
 from perdure.guard.values import Value
 

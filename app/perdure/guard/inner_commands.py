@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from perdure.domain.effect import Act, Spelling, Text
+from perdure.domain.record import dataclass
 from perdure.guard import values
 from perdure.guard.machine import Machine
 from perdure.guard.state import State

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+from perdure.domain.record import dataclass, field
 from perdure.guard.links import follow
 from perdure.guard.patterns import with_letters
 from perdure.guard.probe import Identity

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from perdure.domain.record import dataclass, field
 from perdure.guard import values, verbs
 from perdure.guard.late import late
 from perdure.guard.values import Value

@@ -10,7 +10,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from perdure.domain.effect import (
     Act,
@@ -25,6 +24,7 @@ from perdure.domain.effect import (
     Text,
     Word,
 )
+from perdure.domain.record import dataclass
 from perdure.guard import values
 from perdure.guard.found import Found
 from perdure.guard.late import late

@@ -8,9 +8,9 @@ for, and behind conditions, it is not known whether they count.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from perdure.domain.effect import Certainty
+from perdure.domain.record import dataclass, field
 from perdure.guard import values, verbs
 from perdure.guard.late import late
 from perdure.guard.machine import Machine

@@ -12,10 +12,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from perdure.domain.effect import Effect, Hole, Pattern, Spelling, Text, Word
+from perdure.domain.record import dataclass
 from perdure.domain.verdict import Overlap
 from perdure.guard.mac_paths import without_firmlinks
 from perdure.guard.patterns import (

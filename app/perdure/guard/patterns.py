@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from dataclasses import dataclass
 
 from perdure.domain.effect import Hole, Piece, Spelling, Text
+from perdure.domain.record import dataclass
 from perdure.guard import windows_paths
 from perdure.guard.late import late
 

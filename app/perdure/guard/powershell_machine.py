@@ -6,9 +6,9 @@ statements (powershell), cmdlets, methods (dotnet).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from perdure.domain.record import dataclass
 from perdure.guard import values
 from perdure.guard.late import late
 from perdure.guard.machine import Machine

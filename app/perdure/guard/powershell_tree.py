@@ -5,8 +5,9 @@ Owns: the kinds of nodes. Does not own: how a text becomes a tree (powershell_re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from perdure.domain.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from perdure.domain.record import dataclass
 
 MOST_NAMES = 4_096
 """A directory with more entries is not looked through for links; the comparison by name stands without it."""

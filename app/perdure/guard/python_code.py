@@ -8,9 +8,9 @@ that cannot be parsed is not analysable.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 
 from perdure.domain.effect import Act, Certainty, Pattern
+from perdure.domain.record import dataclass, field
 from perdure.guard import values
 from perdure.guard.machine import Machine
 from perdure.guard.state import State

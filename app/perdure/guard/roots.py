@@ -12,8 +12,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
+from perdure.domain.record import dataclass, field
 from perdure.guard.late import late
 from perdure.guard.patterns import with_letters
 from perdure.guard.probe import Probe

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from perdure.domain.effect import Reading
+from perdure.domain.record import dataclass, field
 from perdure.domain.verdict import Verdict
 from perdure.guard.judge import judge
 from perdure.guard.paths import Protected

@@ -6,8 +6,9 @@ Owns: the values that a caller hands to reading. Does not own: how they are foun
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from perdure.domain.record import dataclass, field
 
 BUDGET = 0.1
 """Seconds that reading one text may take, unless somebody waits for nothing."""

@@ -6,8 +6,9 @@ Does not own: what changes it. A name that was never mentioned is not empty but 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from perdure.domain.record import dataclass, field
 from perdure.guard import values
 from perdure.guard.session import Session
 from perdure.guard.tree import Command

@@ -7,10 +7,10 @@ and tilde, because what they mean depends on where the word stands.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from perdure.domain.effect import Span
+from perdure.domain.record import dataclass
 
 NOWHERE = Span(0, 0)
 

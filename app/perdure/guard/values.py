@@ -8,11 +8,11 @@ something known.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
 from perdure.domain.effect import MOST_SPELLINGS, Hole, Pattern, Piece, Spelling, Text, Word
+from perdure.domain.record import dataclass
 from perdure.guard.late import late
 
 Value: TypeAlias = tuple[Spelling, ...]

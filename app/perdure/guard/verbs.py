@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 
 from perdure.domain.effect import Act, Certainty, Hole, Text
+from perdure.domain.record import dataclass, field
 from perdure.guard import found, values
 from perdure.guard.inner_commands import Inner, inner_of
 from perdure.guard.machine import Machine

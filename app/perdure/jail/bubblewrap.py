@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from perdure.domain.record import dataclass
 from perdure.jail.plan import Plan
 
 DROPPED = (

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from perdure.domain.record import dataclass
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 

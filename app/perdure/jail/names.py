@@ -21,9 +21,9 @@ import os
 import stat
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from perdure.domain.record import dataclass, field
 from perdure.guard.roots import HOME, Root
 from perdure.jail.mounts import is_within
 from perdure.own_writers import claim

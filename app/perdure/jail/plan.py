@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 
+from perdure.domain.record import dataclass
 from perdure.guard.probe import Probe
 from perdure.guard.roots import HOME, Root
 from perdure.jail.mounts import Mount, is_within, other_names

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from perdure.domain.record import dataclass
 
 
 class Mode(StrEnum):

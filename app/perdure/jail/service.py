@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from perdure.domain.layers import Layer
+from perdure.domain.record import dataclass, field
 from perdure.guard.probe import Machine, Probe
 from perdure.guard.roots import Root
 from perdure.jail import bubblewrap, seatbelt

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+
+from perdure.domain.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

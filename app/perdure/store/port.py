@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from perdure.domain.grant import Grant
 from perdure.domain.json_value import JsonValue
 from perdure.domain.outcome import Cause, Status
 from perdure.domain.proposal import Answer, Answerer, Entry, Proposal
+from perdure.domain.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,8 @@ a column that an older database lacks would fail before the column is there.
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+
+from perdure.domain.record import dataclass
 
 APPLICATION_ID = 0x50524456
 """Marks the file as ours ("PRDV"): a database of something else is not written to."""

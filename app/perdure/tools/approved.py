@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import anyio.to_thread
 
@@ -28,6 +27,7 @@ from perdure.domain.errors import (
 from perdure.domain.json_value import JsonValue
 from perdure.domain.operation import Operation
 from perdure.domain.outcome import Outcome
+from perdure.domain.record import dataclass
 from perdure.domain.verdict import Ruling
 from perdure.guard.service import View
 

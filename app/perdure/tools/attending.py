@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
+from perdure.domain.record import dataclass, field
 from perdure.tools import processes
 from perdure.tools.capture import Capture
 

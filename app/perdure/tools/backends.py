@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from perdure.app_file import AppFile, AppFileUnfit
 from perdure.domain.backend import NAME, Backend, FarCommand, Launch
 from perdure.domain.errors import BackendFailed, BackendUnknown
+from perdure.domain.record import dataclass, field
 from perdure.tools.far_commands import Container, Ssh, is_plain_container
 
 LOCAL = "local"

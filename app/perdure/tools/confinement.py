@@ -12,7 +12,7 @@ import os
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import anyio
 from anyio.abc import Process
@@ -20,6 +20,7 @@ from anyio.abc import Process
 from perdure.domain.errors import CommandNotExecutable, JailUnavailable, PerdureError
 from perdure.domain.json_value import is_line
 from perdure.domain.layers import Layer
+from perdure.domain.record import dataclass, field
 from perdure.installation import Installation
 from perdure.jail.bubblewrap import Status, explain_failure, parse_status
 from perdure.jail.machine import is_replaceable

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 
 from perdure.approvals.ancestry import RUN_VARIABLE
 from perdure.domain.backend import FarCommand, Launch
+from perdure.domain.record import dataclass
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _END_SCRIPT = (

@@ -16,9 +16,9 @@ import shlex
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from perdure.domain.json_value import JsonValue
+from perdure.domain.record import dataclass
 from perdure.installation import Installation
 
 _BYTE_CODE = "__pycache__"

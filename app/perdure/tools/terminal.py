@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import anyio
 from anyio.abc import Process
@@ -43,6 +43,7 @@ from perdure.domain.errors import (
 from perdure.domain.json_value import JsonValue
 from perdure.domain.layers import Layer, layers_to_json
 from perdure.domain.operation import Operation, OperationKind
+from perdure.domain.record import dataclass, field
 from perdure.domain.verdict import Ruling, Verdict
 from perdure.guard.service import Guard, Place, View
 from perdure.jail.policy import Mode

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from perdure.approvals.ancestry import RUN_VARIABLE
 from perdure.domain.backend import FarCommand
+from perdure.domain.record import dataclass
 from perdure.guard.service import Place
 from perdure.tools import processes
 from perdure.tools.backends import LOCAL, Backends

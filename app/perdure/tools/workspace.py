@@ -18,7 +18,6 @@ import secrets
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import anyio
 
@@ -39,6 +38,7 @@ from perdure.domain.errors import (
 )
 from perdure.domain.json_value import JsonValue
 from perdure.domain.operation import Operation, OperationKind
+from perdure.domain.record import dataclass, field
 from perdure.domain.verdict import Ruling
 from perdure.domain.workspace import Change, CodeResult, FileText, ListedFile, Patch
 from perdure.guard.files import FileFacts, file_reading, find_path_fault
