@@ -122,7 +122,7 @@ def _real_home_untouched(pytestconfig: pytest.Config) -> Iterator[None]:
     yield
     touched, guard.touched = guard.touched, []
     if touched:
-        pytest.fail("touched the real home: " + "; ".join(touched))
+        pytest.fail("touched what is not its own: " + "; ".join(touched))
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """The guard that keeps tests away from what a person has.
 
 Owns: which places of the real user are off limits, the audit hook that refuses them, and the scratch environment that
-takes their place. Does not own: pytest's hooks (conftest). Standard library only.
+takes their place; also that no directory which everybody shares, the one for temporary files and those above it,
+changes its mode. Does not own: pytest's hooks (conftest). Standard library only.
 
 What the hook cannot see is a child process; children are kept away by the environment they inherit, and a comparison
 of the guarded places before and after the run tells of one that went there all the same.
@@ -13,6 +14,7 @@ import contextlib
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 
@@ -51,6 +53,7 @@ _PATH_EVENTS = {
     "os.symlink": (1,),
 }
 _READING_EVENTS = {"os.listdir", "os.scandir"}
+_MODE_EVENTS = {"os.chmod", "os.chown"}
 # Where the event carries directory descriptors, they follow the paths (chmod and mkdir have a mode in between).
 _DESCRIPTORS = {
     "os.chmod": (2,),
@@ -112,19 +115,24 @@ class Places:
                 found[root] = sorted(os.listdir(root))
             except OSError:
                 found[root] = None
+        shared = tempfile.gettempdir()
+        found[shared] = [f"mode {os.stat(shared).st_mode & 0o7777:04o}"]
         return found
 
 
 class Guard:
     """The audit hook; hooks cannot be removed, so it is switched on and off."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, shared: str | None = None) -> None:
+        """Guard the places, and the mode of `shared` (the directory for temporary files) and what lies above it."""
         self.places = places
         self.touched: list[str] = []
         """Every refusal, for code that swallows exceptions."""
         self.active = False
         # `bootstrap.py test` runs pytest from an environment inside the home, with an interpreter that may lie there.
         uv = os.environ.get("PERDURE_TEST_UV", "")
+        everybodys = Path(os.path.realpath(shared or tempfile.gettempdir()))
+        self._shared = {str(folder) for folder in (everybodys, *everybodys.parents)}
         self._own = _with_targets([sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(uv) if uv else ""])
 
     def install(self) -> None:
@@ -165,12 +173,14 @@ class Guard:
         path = _absolute(raw, descriptor)
         if path is None or _below(path, self._own):
             return
+        if event in _MODE_EVENTS and os.path.realpath(path) in self._shared:
+            self._refuse(f"{event} on {path}, which everybody shares")
         if _below(path, self.places.untouchable) or (writes and _below(path, self.places.unwritable)):
             self._refuse(f"{event} on {path}")
 
     def _refuse(self, what: str) -> None:
         self.touched.append(what)
-        raise RealHomeTouched(f"a test touched the real home: {what}; use tmp_path and the scratch environment")
+        raise RealHomeTouched(f"a test touched what is not its own: {what}; use tmp_path and the scratch environment")
 
 
 def enter_scratch_environment(environ: MutableMapping[str, str], scratch: Path) -> None:

@@ -21,7 +21,8 @@ def guard(tmp_path: Path) -> Iterator[Guard]:
     unwritable.mkdir()
     (untouchable / "config.yaml").write_text("schema: 1\n", encoding="utf-8")
     (unwritable / "tool").write_text("", encoding="utf-8")
-    guard = Guard(Places([str(untouchable)], [str(unwritable)], str(tmp_path)))
+    (tmp_path / "shared").mkdir()
+    guard = Guard(Places([str(untouchable)], [str(unwritable)], str(tmp_path)), str(tmp_path / "shared"))
     guard.install()
     yield guard
     guard.active = False
@@ -50,6 +51,17 @@ def test_reading_writing_listing_and_renaming_the_real_home_is_refused_and_remem
     assert len(guard.touched) == len(attempts)
     guard.active = False
     assert (home / "config.yaml").read_text(encoding="utf-8") == "schema: 1\n"
+
+
+@pytest.mark.proves("ground-real-home")
+def test_the_mode_of_a_directory_that_everybody_shares_is_not_changed(guard: Guard, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "shared")
+    for folder in ("shared", "link", "."):
+        with pytest.raises(RealHomeTouched):
+            os.chmod(tmp_path / folder, 0o755)
+    (tmp_path / "shared" / "own").mkdir()
+    (tmp_path / "shared" / "own").chmod(0o755)
+    assert len(guard.touched) == 3
 
 
 @pytest.mark.proves("ground-real-home")

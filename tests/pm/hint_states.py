@@ -146,12 +146,12 @@ def edited(change: Callable[[str], str]) -> State:
 
 
 def writable(path: Path) -> Path:
-    """Have what lies in a directory of a generation removable."""
-    for folder in (path, *path.parents):
+    """Have what lies in a directory of a generation removable; what lies elsewhere, and above, keeps its mode."""
+    ways = (path, *path.parents)
+    end = next((at for at, folder in enumerate(ways) if folder.parent.name == "generations"), -1)
+    for folder in ways[: end + 1]:
         if folder.is_dir():
             folder.chmod(0o755)
-        if folder.parent.name == "generations":
-            break
     return path
 
 
