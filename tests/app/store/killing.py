@@ -36,7 +36,10 @@ from perdure.tools.terminal import Request, Terminal
 from tests.app.store.proposals import OPERATOR, OWNER, store_in
 from tests.app.store.test_asking import VIEW, decision
 
-OPEN_SECONDS = 0.4
+OPEN_SECONDS = {Mode.OFF: 0.4, Mode.REQUIRE: 1.0}
+"""How long a question stays open; a run in the jail takes its time to begin."""
+_LATEST = {Mode.OFF: 0.25, Mode.REQUIRE: 0.6}
+"""When the last kill comes, in seconds."""
 
 
 class Silent:
@@ -53,7 +56,7 @@ def approvals_in(folder: Path) -> Approvals:
     return Approvals(open_store=lambda: store_in(folder))
 
 
-def wait(folder: Path, number: int) -> None:
+def wait(folder: Path, number: int, mode: Mode) -> None:
     """Ask for one round's command, and run it when it is approved."""
     asker = Asker(
         approvals=approvals_in(folder),
@@ -62,14 +65,14 @@ def wait(folder: Path, number: int) -> None:
         channel=Silent(),
         mask=mask,
         display=lambda operation, decision: f"{operation.script}",
-        seconds=OPEN_SECONDS,
+        seconds=OPEN_SECONDS[mode],
     )
     terminal = Terminal(
         guard=SimpleNamespace(look=lambda text, shell, place: VIEW),  # type: ignore[arg-type]
         decide=lambda operation, view: decision(),
         asker=asker,
         confinement=Confinement(
-            jail=Jail(roots=tuple, home=str(folder), system=LinuxSystem(os.environ)), policy=Policy(mode=Mode.OFF)
+            jail=Jail(roots=tuple, home=f"{folder}/home", system=LinuxSystem(os.environ)), policy=Policy(mode=mode)
         ),
         environ=os.environ,
         own_folders=(),
@@ -79,10 +82,10 @@ def wait(folder: Path, number: int) -> None:
     anyio.run(terminal.run, request)
 
 
-def answer(folder: Path, number: int) -> None:
+def answer(folder: Path, number: int, mode: Mode) -> None:
     """Approve one round's command as soon as it is asked about, and say so once that is acknowledged."""
     approvals = approvals_in(folder)
-    deadline = time.monotonic() + OPEN_SECONDS
+    deadline = time.monotonic() + OPEN_SECONDS[mode]
     while time.monotonic() < deadline:
         for entry in approvals.store.entries(status=Status.PENDING):
             if entry.proposal.session == f"s{number}":
@@ -93,13 +96,13 @@ def answer(folder: Path, number: int) -> None:
         time.sleep(0.002)
 
 
-def forked(act: Callable[[Path, int], None], folder: Path, number: int) -> int:
+def forked(act: Callable[[Path, int, Mode], None], folder: Path, number: int, mode: Mode) -> int:
     """Return the process that does it."""
     pid = os.fork()
     if pid:
         return pid
     try:
-        act(folder, number)
+        act(folder, number, mode)
     except PerdureError:
         os._exit(10)
     except BaseException as error:  # noqa: BLE001  # noted for the test
@@ -109,13 +112,13 @@ def forked(act: Callable[[Path, int], None], folder: Path, number: int) -> int:
     os._exit(0)
 
 
-def main(place: str, rounds: int, seed: int) -> None:
-    """Go through the rounds; what they leave is in the folder."""
+def main(place: str, rounds: int, seed: int, jail: str) -> None:
+    """Go through the rounds, in the jail or without; what they leave is in the folder."""
     folder, chance = Path(place), random.Random(seed)  # noqa: S311  # moments, no secrets
     store_in(folder).close()
     for number in range(rounds):
-        pids = [forked(wait, folder, number), forked(answer, folder, number)]
-        time.sleep(chance.uniform(0, 0.25))
+        pids = [forked(act, folder, number, Mode(jail)) for act in (wait, answer)]
+        time.sleep(chance.uniform(0, _LATEST[Mode(jail)]))
         for pid in (pids[:1], pids[1:], pids)[number % 3]:
             os.kill(pid, signal.SIGKILL)
         for pid in pids:
@@ -125,7 +128,7 @@ def main(place: str, rounds: int, seed: int) -> None:
 def swept(folder: Path) -> SqliteStore:
     """Return the store after the next start, when everything of the rounds is over its time."""
     store = store_in(folder)
-    store.sweep(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=2 * OPEN_SECONDS))
+    store.sweep(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=2 * max(OPEN_SECONDS.values())))
     return store
 
 
