@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import itertools
+import json
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perdure.approvals.commands import judged
 from perdure.approvals.decide import Circumstances, decide
-from perdure.approvals.grants import grant_of_line
+from perdure.approvals.grants import grant_of_line, known_keys
 from perdure.approvals.policy import parse_policy
-from perdure.cli.approving import Decider
-from perdure.domain.operation import Surface
+from perdure.cli.approving import Decider, authority_for, decider_for, owner
+from perdure.cli.output import Output
+from perdure.cli.session import Session as CommandLine
+from perdure.domain.decision import Decision
+from perdure.domain.grant import Grant
+from perdure.domain.operation import Authority, Operation, OperationKind, Surface
+from perdure.domain.proposal import new_id
+from perdure.guard.files import FileFacts, file_reading
 from perdure.guard.judge import judge
 from perdure.guard.reading import read
 from perdure.guard.service import View
 from perdure.guard.session import Session
-from tests.app.approvals.made import CWD, NOW, authority, operation, policy
+from perdure.installation import Installation
+from tests.app.approvals.made import CWD, NOW, authority, file_operation, operation, policy
 from tests.app.guard.layouts import HOME, VENV, protected
+from tests.app.store.proposals import store_in
 
 ROOTS = protected()
 WORDS = st.sampled_from(
@@ -59,14 +71,60 @@ def view_of(line: str) -> View:
     return View(reading=reading, verdict=judge(reading, ROOTS, (HOME,)))
 
 
+PLACES = st.sampled_from([f"{CWD}/build", f"{CWD}/AGENTS.md", f"{VENV}/bin/python", "/etc/hosts", HOME, f"{HOME}/x"])
+FILES = st.tuples(
+    st.sampled_from([kind for kind in OperationKind if kind.value.startswith("file-")]),
+    st.lists(PLACES, min_size=1, max_size=3, unique=True),
+)
+KEYS = st.sampled_from(["unknown-program", "delete", "recursive-delete", "overwrite"])
+TEMPLATES = st.sampled_from(["frobnicate *", "rm *", "git push *", "*"])
+GRANTS = st.lists(
+    st.builds(
+        lambda covers, reach, who, session, expires, uses: Grant(
+            id=new_id(),
+            profile="p",
+            rule_key=covers if covers in known_keys() else None,
+            argv_template=None if covers in known_keys() else covers,
+            principal=who,
+            session=session,
+            created=NOW,
+            expires=expires,
+            uses_left=uses,
+            **reach,
+        ),
+        KEYS | TEMPLATES,
+        st.sampled_from([{}, {"cwd_prefix": CWD}, {"cwd_prefix": "/else"}, {"path_prefix": CWD}]),
+        st.sampled_from(["you", "you", "other"]),
+        st.sampled_from([None, "s1", "s2"]),
+        st.sampled_from([None, NOW - dt.timedelta(1), NOW + dt.timedelta(1)]),
+        st.sampled_from([None, 1, 2]),
+    ),
+    max_size=3,
+)
+
+
+def seen_of(what: str | tuple[OperationKind, list[str]]) -> tuple[Operation, View]:
+    """Return an operation and what the guard says of it: of a line for a shell, or of files."""
+    if isinstance(what, str):
+        return operation(what), view_of(what)
+    kind, paths = what
+    reading = file_reading(kind, [FileFacts(entry=path, real=path) for path in paths], cwd=CWD, by="the tool")
+    return file_operation(kind, *paths), View(reading=reading, verdict=judge(reading, ROOTS, (HOME,)))
+
+
 @pytest.mark.proves("approvals-dry-run-same")
-@settings(max_examples=150, deadline=None)
-@given(line=LINES, said=POLICIES, who=AUTHORITIES, lines=LISTS, isolated=st.booleans())
+@settings(max_examples=200, deadline=None)
+@given(what=LINES | FILES, said=POLICIES, who=AUTHORITIES, lines=LISTS, kept=GRANTS, isolated=st.booleans())
 def test_a_dry_run_is_what_a_run_gets(
-    line: str, said: dict[str, object], who: object, lines: list[str], isolated: bool
+    what: str | tuple[OperationKind, list[str]],
+    said: dict[str, object],
+    who: Authority,
+    lines: list[str],
+    kept: list[Grant],
+    isolated: bool,
 ) -> None:
     spent: list[str] = []
-    grants = tuple(grant_of_line(text, "p", "you", NOW) for text in lines)
+    grants = (*(grant_of_line(text, "p", "you", NOW) for text in lines), *kept)
 
     def spend(grant: str, now: dt.datetime) -> bool:
         spent.append(grant)
@@ -75,17 +133,69 @@ def test_a_dry_run_is_what_a_run_gets(
     def decider(*, runs: bool) -> Decider:
         return Decider(
             policy=parse_policy(said),
-            authority=who,  # type: ignore[arg-type]
+            authority=who,
             grants=lambda now: grants,
             spend=spend if runs else None,
             isolated=lambda backend: isolated,
             now=lambda: NOW,
         )
 
-    view = view_of(line)
-    dry, real = (decider(runs=runs).decide(operation(line), view) for runs in (False, True))
-    assert dry == real
+    acted, view = seen_of(what)
+    dry = decider(runs=False).decide(acted, view)
     assert spent == []
+    assert decider(runs=True).decide(acted, view) == dry
+    # What a run uses up is what it went by, where that has a number.
+    assert set(spent) == {grant.id for grant in kept if grant.id in dry.grants and grant.uses_left is not None}
+
+
+@pytest.mark.proves("approvals-dry-run-same")
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    what=LINES | FILES,
+    said=POLICIES,
+    surface=st.sampled_from(Surface),
+    answerable=st.booleans(),
+    yolo=st.booleans(),
+    lines=LISTS,
+    kept=GRANTS,
+)
+def test_a_dry_run_on_a_home_is_what_a_run_gets_there_and_writes_nothing(
+    tmp_path: Path,
+    what: str | tuple[OperationKind, list[str]],
+    said: dict[str, object],
+    surface: Surface,
+    answerable: bool,
+    yolo: bool,
+    lines: list[str],
+    kept: list[Grant],
+) -> None:
+    home = tmp_path / new_id()
+    (home / "profiles" / "default").mkdir(parents=True)
+    (home / "state" / "default").mkdir(parents=True)
+    (home / "profiles" / "default" / "app.yaml").write_text(json.dumps({"approvals": said, "command_allowlist": lines}))
+    who = authority_for(surface, yolo=yolo, answerable=answerable, session="s1")
+    if kept:
+        store = store_in(home / "state" / "default")
+        for grant in kept:
+            # Of today, and of the person whose process this is.
+            principal = owner().name if grant.principal == "you" else grant.principal
+            store.add_grant(dataclasses.replace(grant, profile="default", principal=principal, expires=None))
+        store.close()
+    acted, view = seen_of(what)
+
+    def decided(*, runs: bool) -> Decision:
+        session = CommandLine(
+            installation=Installation(executable=Path(sys.executable), generation=None, home=home),
+            environ={},
+            clock=time.monotonic,
+            output=Output({}),
+        )
+        return decider_for(session, who, runs=runs).decide(acted, view)
+
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    dry = decided(runs=False)
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
+    assert decided(runs=True) == dry
 
 
 @pytest.mark.slow
