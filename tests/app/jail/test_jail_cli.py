@@ -82,6 +82,30 @@ def test_what_no_reader_could_see_is_stopped_by_the_kernel(generation: Generatio
     assert executed["pid"] > 0
 
 
+@pytest.mark.proves("guard-own-policy", "approvals-dry-run-same")
+def test_a_search_of_all_above_the_state_is_asked_about_where_no_jail_keeps_the_state_from_it(
+    generation: Generation, tmp_path: Path
+) -> None:
+    secret = generation.home / "state" / "default" / "kept"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("needle\n")
+    (tmp_path / "found").write_text("needle\n")
+    line = ["--cwd", str(tmp_path), "--", "grep", "-rn", "needle", "."]
+    done = generation.run("exec", *line)
+    assert (done.returncode, done.stdout) == (0, "./found:1:needle\n"), done.stderr
+    assert generation.run("approvals", "test", *line).returncode == 0
+    assert generation.run("guard", "explain", *line).returncode == 0
+    done = run_where_no_jail_is(generation, "exec", "--json", *line)
+    (error,) = envelope_of(done)["errors"]
+    assert (done.returncode, error["code"]) == (10, "command-needs-approval")
+    assert "reads everything below" in error["summary"]
+    assert run_where_no_jail_is(generation, "approvals", "test", *line).returncode == 2
+    assert run_where_no_jail_is(generation, "guard", "explain", *line).returncode == 2
+    # Perdure's own home is nothing that anybody searches.
+    done = generation.run("exec", "--json", "--", "grep", "-rn", "needle", str(generation.home))
+    assert envelope_of(done)["errors"][0]["code"] == "command-refused"
+
+
 @pytest.mark.proves("jail-told", "layers-told")
 def test_without_a_jail_prefer_runs_and_says_so_and_require_does_not_run(
     generation: Generation, tmp_path: Path
