@@ -72,6 +72,7 @@ class Act(StrEnum):
     MOVE = "move"  # the source of a rename
     OVERWRITE = "overwrite"  # the name gets other content, or becomes a link to something else
     CHANGE = "change"  # written in place: appended to, edited, patched
+    MAKE = "make"  # a name comes to be where there was none, or its times change
     PERMIT = "permit"  # mode, owner, attributes
     CLOSE = "close"  # a directory that nobody comes through any more
     READ = "read"

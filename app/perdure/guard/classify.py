@@ -45,6 +45,10 @@ class _Safe:
     needs: tuple[str, ...] = ()
 
 
+_LOOKS = _Safe()
+"""A program that looks, whatever its arguments are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
     words: tuple[tuple[str, ...], ...]
@@ -175,6 +179,17 @@ def is_known_program(effect: Effect) -> bool:
         return False
     table, name = _table(()), written.rpartition("/")[2]
     return name in table.safe or name in table.described or name in table.rules
+
+
+def has_rules(effect: Effect) -> bool:
+    """Return whether the program that is run is known for more than looking, be it with some arguments alone."""
+    table, name = _table(()), (effect.operand.known or "").rpartition("/")[2]
+    return name in table.rules or table.safe.get(name, _LOOKS) != _LOOKS
+
+
+def only_looks(effect: Effect) -> bool:
+    """Return whether a program that is run changes nothing with these arguments."""
+    return _running(effect)[0] is Risk.LOW
 
 
 def _running(effect: Effect) -> tuple[Risk, Reason]:

@@ -27,31 +27,7 @@ def _dd(machine: Machine, name: str, words: list[Value], state: State) -> None:
 def _tar(machine: Machine, name: str, words: list[Value], state: State) -> None:
     rest = list(words)
     first = values.known(rest[0]) if rest else None
-    valued = frozenset(
-        [
-            "-f",
-            "--file",
-            "-C",
-            "--directory",
-            "-X",
-            "--exclude-from",
-            "-T",
-            "--files-from",
-            "-I",
-            "--use-compress-program",
-            "--exclude",
-            "--transform",
-            "--owner",
-            "--group",
-            "--strip-components",
-            "--mtime",
-            "-b",
-            "-g",
-            "--one-top-level=",
-            "--to-command",
-            "--checkpoint-action",
-        ]
-    )
+    valued = verbs.table()["tar"].valued
     options: list[tuple[str, Value | None]] = []
     if first is not None and not first.startswith("-") and first:
         # The old way: letters without a dash, their values behind them in order.
@@ -66,8 +42,6 @@ def _tar(machine: Machine, name: str, words: list[Value], state: State) -> None:
         child.directories = values.absolute(place, state.directories)
         state = child
     _pack(machine, arguments, state)
-    for code in arguments.values(frozenset({"--to-command", "-I", "--use-compress-program"})):
-        machine.shell(code, state.copy(), positionals=(), name=values.text("sh"), what="tar")
     for action in arguments.values(frozenset({"--checkpoint-action"})):
         text = values.known(action) or ""
         if text.startswith("exec="):
@@ -100,43 +74,7 @@ def _pack(machine: Machine, arguments: verbs.Arguments, state: State) -> None:
 
 
 def _rsync(machine: Machine, name: str, words: list[Value], state: State) -> None:
-    valued = frozenset(
-        [
-            "-e",
-            "--rsh",
-            "--exclude",
-            "--include",
-            "--exclude-from",
-            "--include-from",
-            "--filter",
-            "-f",
-            "--files-from",
-            "--backup-dir",
-            "--suffix",
-            "--log-file",
-            "--partial-dir",
-            "-T",
-            "--temp-dir",
-            "--compare-dest",
-            "--copy-dest",
-            "--link-dest",
-            "-M",
-            "--remote-option",
-            "--chmod",
-            "--chown",
-            "--port",
-            "--bwlimit",
-            "--timeout",
-            "--max-size",
-            "--min-size",
-            "--info",
-            "--password-file",
-            "--rsync-path",
-            "-B",
-            "--block-size",
-        ]
-    )
-    arguments = verbs.split(words, valued)
+    arguments = verbs.split(words, verbs.table()["rsync"].valued)
     if len(arguments.operands) < 2 or arguments.has(frozenset({"-n", "--dry-run"})):
         return
     *sources, target = arguments.operands
@@ -167,9 +105,6 @@ def _rsync(machine: Machine, name: str, words: list[Value], state: State) -> Non
         for source in sources:
             if not _remote(source):
                 machine.emit(Act.DELETE, source, state, by="rsync --remove-source-files", recursive=True)
-    for code in arguments.values(frozenset({"-e", "--rsh"})):
-        if values.known(code) is None or " -c " in (values.known(code) or ""):
-            machine.shell(code, state.copy(), positionals=(), name=values.text("sh"), what="rsync -e")
 
 
 def _remote(path: Value) -> bool:

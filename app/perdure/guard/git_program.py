@@ -23,6 +23,8 @@ _GIT_CODE = (
     ".process",
     ".clean",
     ".smudge",
+    "hook",
+    ".program",
 )
 """How settings end whose value git runs."""
 _CONFIG_VALUED = frozenset({"-f", "--file", "--blob", "--type", "--default", "--comment", "--value"})

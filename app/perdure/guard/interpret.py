@@ -356,6 +356,8 @@ class Interpreter(Machine):
         """Interpret what a variable makes a shell run by itself, where that shell is asked to."""
         with self.under(Certainty.CONDITIONAL):
             if name in {"BASH_ENV", "ENV"}:
+                if any(set("$`") & set(text) for text in values.texts(held) or ()):
+                    self.code(values.joined(values.text(': "'), held, values.text('"')), state.copy(), what=name)
                 text = self.contents(values.known(values.absolute(held, state.directories)), state)
                 if values.texts(text) is not None:
                     self.code(text, state.copy(), what=name)

@@ -17,11 +17,12 @@ from dataclasses import replace
 from perdure.domain.effect import Act, Certainty, Effect, Hole, NotAnalysable, Pattern, Reading, Text
 from perdure.domain.verdict import Meeting, Overlap, Reason, Risk, Ruling, Verdict
 from perdure.guard.catastrophic import find_catastrophes
-from perdure.guard.classify import Classification, classify, is_known_program
+from perdure.guard.classify import Classification, classify
 from perdure.guard.links import LinkedProbe, made_links
 from perdure.guard.own_policy import own_policy, reads_secret
 from perdure.guard.paths import Match, Protected, only_byte_code, show_word
 from perdure.guard.patterns import split_text
+from perdure.guard.unread_programs import untold
 
 _HARMS: dict[Act, frozenset[Overlap]] = {
     Act.DELETE: frozenset({Overlap.IS, Overlap.WITHIN}),
@@ -29,6 +30,7 @@ _HARMS: dict[Act, frozenset[Overlap]] = {
     Act.MOVE: frozenset(Overlap),
     Act.OVERWRITE: frozenset({Overlap.IS, Overlap.WITHIN}),
     Act.CHANGE: frozenset({Overlap.IS, Overlap.WITHIN}),
+    Act.MAKE: frozenset({Overlap.IS, Overlap.WITHIN}),
     Act.PERMIT: frozenset({Overlap.IS, Overlap.WITHIN}),
     Act.MOUNT: frozenset(Overlap),
     Act.CLOSE: frozenset({Overlap.CONTAINS}),
@@ -47,6 +49,7 @@ _VERBS = {
     Act.MOVE: "moves away",
     Act.OVERWRITE: "overwrites",
     Act.CHANGE: "changes",
+    Act.MAKE: "makes",
     Act.PERMIT: "changes the permissions of",
     Act.CLOSE: "closes",
     Act.READ: "reads",
@@ -138,6 +141,8 @@ def _harmful(effect: Effect, protected: Protected) -> Iterator[Match]:
     if not allowed:
         return
     for match in protected.matches(effect, whole=whole):
+        if effect.act is Act.MAKE and match.overlap is Overlap.IS and protected.probe.is_directory(match.root.path):
+            continue  # it is there: nothing comes to be
         if effect.act is Act.READ and (not match.root.secret or (below and not match.sure)):
             continue
         # A word of which nothing is known meets everything: `_unknown` has a sentence of its own for it.
@@ -241,8 +246,7 @@ def _own_policy(effect: Effect) -> Iterator[Reason]:
 def _unknown(effect: Effect, protected: Protected) -> Iterator[Reason]:
     """Yield what nobody can know and what would matter."""
     if effect.act is Act.RUN:
-        if not is_known_program(effect):
-            yield from _unknown_program(effect, protected)
+        yield from untold(effect, protected)
         return
     below = effect.recursive or effect.only_below
     if below and effect.act in {Act.DELETE, Act.EMPTY} and effect.operand.unknown and not only_byte_code(effect.names):
@@ -252,23 +256,3 @@ def _unknown(effect: Effect, protected: Protected) -> Iterator[Reason]:
             "and what that is cannot be told",
             span=effect.span,
         )
-
-
-def _unknown_program(effect: Effect, protected: Protected) -> Iterator[Reason]:
-    known = effect.operand.known
-    what = f"what {show_word(effect.operand)} is" if known is None else f"what `{known}` does with it"
-    for word in effect.arguments:
-        first = [spelling[0] for spelling in word.spellings if spelling]
-        if word.unknown or any(isinstance(piece, Text) and piece.text.startswith("-") for piece in first):
-            continue
-        if not first or any(isinstance(piece, Hole | Pattern) for piece in first):
-            continue
-        for match in protected.matches(effect, word, whole=True):
-            if known is not None and match.overlap is Overlap.CONTAINS:
-                continue  # a program of which only the use is not known is not taken to undo what lies below
-            yield Reason(
-                code="unknown-program-perhaps",
-                text=f"{what} cannot be told, and it is given {match.operand} ({match.root.why})",
-                span=effect.span,
-            )
-            return

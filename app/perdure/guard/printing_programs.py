@@ -176,7 +176,7 @@ PROGRAMS: dict[str, Callable[[Machine, str, list[Value], State], None]] = {
     **dict.fromkeys(("sort", "uniq", "head", "tail", "tac", "shuf"), _through),
     **dict.fromkeys(("whoami", "id", "hostname", "uname", "nproc", "arch", "logname"), _name_only),
     **dict.fromkeys(("realpath", "readlink"), _realpath),
-    **dict.fromkeys(("test", "[", "sleep", "mkdir", "touch", "wait", "kill"), _nothing),
+    **dict.fromkeys(("test", "[", "sleep", "wait", "kill"), _nothing),
     "basename": _basename,
     "cat": _cat,
     "date": _date,

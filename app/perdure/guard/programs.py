@@ -45,20 +45,34 @@ def run(machine: Machine, name: str, arguments: list[Value], state: State) -> No
     machine.emit(Act.RUN, arguments[0], state, by=short, arguments=tuple(words))
     if "/" in name and _written(machine, arguments, state):
         return
+    if steering := _COMMANDS_IN.intersection(state.variables):
+        _steered(machine, short, steering, state)
     program = _SPECIAL.get(short) or (languages.python if languages.PYTHON.fullmatch(short) else None)
     verb = verbs.table().get(short)
     if short not in _NAMES_ONLY:
         _read_found(machine, short, words, state)
     if program is not None:
         program(machine, name, words, state)
-        if verb is not None and (reads := verb.reads):
-            verbs.apply(verb, verbs.split(words, verb.valued), machine, state, by=short, rules=reads)
+        if verb is not None and verb.beside:
+            wrappers.walk(machine, verb, short, words, state)
     elif verb is not None:
         wrappers.walk(machine, verb, short, words, state)
     if short not in _PRINTING and (verb is None or (verb.wraps is None and short not in _SILENT)):
         state.output = values.joined(state.output, values.unknown(f"$({short} …)"))
     if not name.isascii() or any(not text.isascii() for word in words if (text := values.known(word)) is not None):
         _look_alikes(machine, name, words, state)
+
+
+def _steered(machine: Machine, by: str, names: frozenset[str], state: State) -> None:
+    """Note the commands in variables that the text has set and that a program may run."""
+    child = state.copy()
+    for name in names:
+        del child.variables[name]  # what is started there would start it again
+    for name in sorted(names):
+        value = state.variables[name]
+        if value is not None and (name in state.exported or name in state.session.environment):
+            with machine.under(Certainty.CONDITIONAL):
+                machine.own_shell(value, child, f"{by} with {name}")
 
 
 def _read_found(machine: Machine, by: str, words: list[Value], state: State) -> None:
@@ -219,11 +233,7 @@ def _parallel(machine: Machine, name: str, words: list[Value], state: State) -> 
 
 
 def _ssh(machine: Machine, name: str, words: list[Value], state: State) -> None:
-    arguments = verbs.split(words, frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw"), ordered=True)
-    for option in arguments.values(frozenset({"-o"})):
-        key, _, code = (values.known(option) or "").partition("=")
-        if key.strip().lower() in {"proxycommand", "localcommand", "knownhostscommand"}:
-            machine.own_shell(values.text(code), state, f"ssh -o {key}")
+    arguments = verbs.split(words, verbs.table()["ssh"].valued, ordered=True)
     if len(arguments.operands) < 2:
         return
     host = values.known(arguments.operands[0])
@@ -262,6 +272,33 @@ def _windows_verb(machine: Machine, name: str, words: list[Value], state: State)
     windows_programs.verb(machine, name.rpartition("/")[2].removesuffix(".exe").lower(), words, state)
 
 
+_COMMANDS_IN = frozenset(
+    [
+        *(
+            "PAGER",
+            "MANPAGER",
+            "GIT_PAGER",
+            "EDITOR",
+            "VISUAL",
+            "GIT_EDITOR",
+            "GIT_SEQUENCE_EDITOR",
+            "FCEDIT",
+            "BROWSER",
+        ),
+        *("GIT_SSH_COMMAND", "GIT_SSH", "GIT_EXTERNAL_DIFF", "GIT_ASKPASS", "SSH_ASKPASS", "SUDO_ASKPASS"),
+        *(
+            "GIT_PROXY_COMMAND",
+            "RSYNC_RSH",
+            "RSYNC_CONNECT_PROG",
+            "FZF_DEFAULT_COMMAND",
+            "CC",
+            "CXX",
+            "LD",
+            "SUDO_EDITOR",
+        ),
+    ]
+)
+"""Variables that hold a command which some program runs."""
 _SHELLS = ("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash")
 _PRINTING = frozenset(
     {*printing_programs.PROGRAMS, *_SHELLS, *little_languages.NAMES, "find", "gfind", "env", "xargs", "at", "batch"}
@@ -276,7 +313,23 @@ _NAMES_ONLY = frozenset(
 )
 """Programs that read no contents of what a search finds."""
 _SILENT = frozenset(
-    ["rm", "rmdir", "unlink", "shred", "mv", "cp", "ln", "install", "truncate", "chmod", "chown", "chgrp", "patch"]
+    [
+        "rm",
+        "rmdir",
+        "unlink",
+        "shred",
+        "mv",
+        "cp",
+        "ln",
+        "install",
+        "truncate",
+        "chmod",
+        "chown",
+        "chgrp",
+        "patch",
+        "mkdir",
+        "touch",
+    ]
 )
 
 _SPECIAL: dict[str, Program] = {

@@ -90,13 +90,12 @@ class Verb:
     """Its own commands, where it has any."""
     refuses_directories: bool
     """Whether it leaves directories alone where it is not recursive."""
+    runs: frozenset[str]
+    """Options whose value is a command for a shell."""
+    beside: bool
+    """Whether the program has a function of its own too, beside which this says what else it does."""
     separator: str
     """What ends one command of its own and begins another, as a word or at the end of one."""
-
-    @property
-    def reads(self) -> tuple[Rule, ...]:
-        """The rules that say what it reads."""
-        return tuple(rule for rule in self.rules if rule.act is Act.READ)
 
 
 @dataclass(slots=True)
@@ -225,11 +224,9 @@ def _without(word: Value, length: int) -> Value:
     return (values.merged((rest, *pieces[1:])),)
 
 
-def apply(
-    verb: Verb, arguments: Arguments, machine: Machine, state: State, *, by: str, rules: tuple[Rule, ...] | None = None
-) -> None:
-    """Note what a program does to its operands, by the rules of the table, or by these alone."""
-    for rule in verb.rules if rules is None else rules:
+def apply(verb: Verb, arguments: Arguments, machine: Machine, state: State, *, by: str) -> None:
+    """Note what a program does to its operands, by the table."""
+    for rule in verb.rules:
         if rule.when and not (arguments.has(rule.when) or arguments.open):
             continue
         if rule.unless and arguments.has(rule.unless):
@@ -359,6 +356,8 @@ def _verb(entry: object) -> Verb:
         inner=inner_of(_mapping(data["inner"])) if "inner" in data else None,
         refuses_dots=bool(data.get("refuses_dots")),
         refuses_directories=bool(data.get("refuses_directories")),
+        runs=_names(data.get("runs")),
+        beside=bool(data.get("beside")),
         separator=str(data.get("separator", "")),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perdure.domain.effect import Text
+from perdure.domain.effect import Certainty, Text
 from perdure.guard import inner_commands, values, verbs
 from perdure.guard.late import late
 from perdure.guard.machine import Machine
@@ -33,6 +33,9 @@ def walk(machine: Machine, verb: verbs.Verb, name: str, words: list[Value], stat
         if inner is not None:
             walk(machine, inner, f"{name} {subcommand}", arguments.operands[1:], state)
     verbs.apply(verb, arguments, machine, state, by=name)
+    for code in arguments.values(verb.runs):
+        with machine.under(Certainty.CONDITIONAL):
+            machine.own_shell(code, state, name)
     if verb.inner is not None:
         inner_commands.follow(
             machine, verb.inner, arguments.values(verb.inner.options), arguments.operands, state, by=name

@@ -29,7 +29,7 @@ FILES = [
     ("cp --target-directory=/b a", ["overwrite /b/a"]),
     ("install -m 755 a b", ["overwrite b", "overwrite b/a"]),
     ("install -d a", ["permit a"]),
-    ("ln -s a b", []),
+    ("ln -s a b", ["make b"]),
     ("ln -sf a b", ["overwrite b", "overwrite b/a"]),
     ("truncate -s 0 a", ["empty a"]),
     ("tee a -a b", ["change a", "change b"]),
