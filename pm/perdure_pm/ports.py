@@ -8,7 +8,6 @@ Standard library only, Python 3.9 at run time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,8 +27,8 @@ class Filesystem(Protocol):
     def copy_file(self, source: Path, target: Path) -> None:
         """Copy contents and mode."""
 
-    def link_files(self, source: Path, target: Path, names: Sequence[str]) -> None:
-        """Have the files `names` of the directory `source` in `target` too: the same, or copies without hard links."""
+    def link_files(self, *links: tuple[str | Path, str | Path]) -> None:
+        """Have each second path be the same file as the first, or a copy of it where there are no hard links."""
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename within the home and flush both directories."""

@@ -17,7 +17,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from perdure_pm.model.errors import HomeUnusable, NoSpace, PerdureError
@@ -74,14 +74,13 @@ class LocalFilesystem:
             shutil.copyfile(source, target)
             shutil.copymode(source, target)
 
-    def link_files(self, source: Path, target: Path, names: Sequence[str]) -> None:
-        for name in names:
-            one, other = os.path.join(source, name), os.path.join(target, name)
+    def link_files(self, *links: tuple[str | Path, str | Path]) -> None:
+        for source, target in links:
             try:
-                os.link(one, other)
+                os.link(source, target)
             except OSError:
-                with explained(target / name):
-                    shutil.copy2(one, other)
+                with explained(Path(target)):
+                    shutil.copy2(source, target)
 
     def rename(self, source: Path, target: Path) -> None:
         with explained(target):

@@ -208,7 +208,7 @@ def _add_module(filesystem: ports.Filesystem, name: str, path: Path, base: Path 
         earlier = None if base is None else find_site_packages(base) / path.name
     if earlier is not None and earlier.is_file() and earlier.read_bytes() == source.read_bytes():
         # The same file, so that its byte code is carried over.
-        filesystem.link_files(earlier.parent, path.parent, [path.name])
+        filesystem.link_files((earlier, path))
     else:
         filesystem.copy_file(source, path)
 
@@ -230,16 +230,15 @@ def carry_bytecode(filesystem: ports.Filesystem, base: Path, environment: Path) 
             continue
         there = _list_bytecode(folder, new)
         links = [
-            name
+            (f"{old_folder}/{_CACHE}/{name}", f"{folder}/{_CACHE}/{name}")
             for source in sources
             if (name := compiled.get(source, ""))
             and source not in there
             and _same_file(f"{old_folder}/{source}", f"{folder}/{source}")
         ]
         if links:
-            cache = Path(folder, _CACHE)
-            filesystem.make_directories(cache)
-            filesystem.link_files(Path(old_folder, _CACHE), cache, links)
+            filesystem.make_directories(Path(folder, _CACHE))
+            filesystem.link_files(*links)
             carried += len(links)
     return carried
 

@@ -111,7 +111,7 @@ def _separate(context: Context, linked: Linked) -> None:
         # A crash between two of these leaves some names with the bytes of before: the next repair goes on.
         _replace(context, draft, first)
         for other in others:
-            filesystem.link_file(first, draft)
+            filesystem.link_files((first, draft))
             _replace(context, draft, other)
     finally:
         filesystem.remove_tree(draft)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -108,8 +108,8 @@ class FaultingFilesystem:
     def copy_file(self, source: Path, target: Path) -> None:
         self._do("copy_file", target, lambda: self._inner.copy_file(source, target))
 
-    def link_files(self, source: Path, target: Path, names: Sequence[str]) -> None:
-        self._do("link_files", target, lambda: self._inner.link_files(source, target, names))
+    def link_files(self, *links: tuple[str | Path, str | Path]) -> None:
+        self._do("link_files", Path(links[0][1]), lambda: self._inner.link_files(*links))
 
     def rename(self, source: Path, target: Path) -> None:
         self._do("rename", target, lambda: self._inner.rename(source, target))

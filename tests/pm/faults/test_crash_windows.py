@@ -124,7 +124,7 @@ def test_the_two_filesystems_do_the_same(tmp_path: Path) -> None:
         filesystem.append_durable(folder / "a" / "lines", b"1\n")
         filesystem.append_durable(folder / "a" / "lines", b"2\n")
         filesystem.copy_file(folder / "a" / "file", folder / "a" / "copy")
-        filesystem.link_files(folder / "a", folder / "a" / "b", ["file"])
+        filesystem.link_files((folder / "a" / "file", folder / "a" / "b" / "link"))
         filesystem.rename(folder / "a" / "copy", folder / "moved")
         filesystem.remove_tree(folder / "a" / "lines")
         filesystem.remove_tree(folder / "nothing")
