@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from perdure.installation import find_installation
+from perdure.tools import sentinels as sentinels_module
 from perdure.tools.sentinels import Damage, Sentinels
 from tests.app.command_line import envelope_of
 from tests.app.conftest import Generation
@@ -59,6 +60,12 @@ def replace(path: Path) -> None:
     draft = path.with_name("draft")
     draft.write_text(path.read_text())
     draft.replace(path)
+
+
+def receipt(generation: Generation, operation: str, status: str, name: str = "two") -> None:
+    """Write the receipt of an operation."""
+    path = generation.home / "receipts" / f"{name}.json"
+    path.write_text(json.dumps({"schema": 1, "operation": operation, "status": status}))
 
 
 DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
@@ -114,7 +121,13 @@ def test_what_an_operation_of_pm_replaced_meanwhile_is_no_damage(home: Generatio
         replace(home.home / place)
     (home.home / "tools/uv/1.0/uv").unlink()
     assert len(sentinels.damage()) == 6
-    (home.home / "receipts" / "two.json").write_text("{}")
+    # The receipt of an operation that does not write there, or that wrote nothing, is no excuse.
+    for operation, status in (("config-set", "ok"), ("stage", "ok"), ("install", "noop"), ("repair", "refused")):
+        receipt(home, operation, status)
+        assert len(sentinels.damage()) == 6, operation
+    receipt(home, "rollback", "ok")
+    assert {each.what for each in sentinels.damage()} == {*("PM's pointer", "PM's seed", "the launcher of PM")}
+    receipt(home, "self-update", "ok", name="three")
     assert sentinels.damage() == []
     # A pointer that is gone is nothing that PM does, and neither is a changed environment.
     (home.home / "profiles/default/current").unlink()
@@ -123,11 +136,24 @@ def test_what_an_operation_of_pm_replaced_meanwhile_is_no_damage(home: Generatio
 
 
 @pytest.mark.proves("exec-damage-told")
+def test_each_operation_that_excuses_something_is_one_of_pm(checkout: Path) -> None:
+    known = (checkout / "docs" / "reference" / "worker-protocol.md").read_text()
+    for operation in (sentinels_module._PUBLISHING | sentinels_module._OWN) - {"rescue"}:
+        assert f"`{operation}`" in known, operation
+
+
+@pytest.mark.proves("exec-damage-told")
 def test_an_operation_that_is_still_at_work_counts_too(home: Generation) -> None:
-    (home.home / "receipts" / "unfinished" / "one").mkdir(parents=True)
+    for name, operation in (("two", "self-update"), ("three", "label")):
+        receipt(home, operation, "started", name=name)
+        (home.home / "receipts" / "unfinished" / name).mkdir(parents=True)
+    for path in (home.home / "receipts").glob("*.json"):
+        os.utime(path, (1, 1))  # begun long before
     sentinels = look(home)
     replace(home.home / "pm/current")
     assert sentinels.damage() == []
+    (home.home / "receipts" / "two.json").unlink()
+    assert [each.what for each in sentinels.damage()] == ["PM's pointer"]
 
 
 @pytest.mark.proves("exec-damage-told", "app-hints-run")

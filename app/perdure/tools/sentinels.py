@@ -1,8 +1,8 @@
 """A look at what must still be there when a run is over.
 
-Owns: which paths are looked at, what counts as damage, and the command that repairs it. Does not own: when one looks
-(terminal), what is done about it (PM). Keeps: exec-damage-told: what a run has damaged is told with its result, and
-what PM did meanwhile is no damage.
+Owns: which paths are looked at, which operations of PM replace each of them, what counts as damage, and the command
+that repairs it. Does not own: when one looks (terminal), what is done about it (PM). Keeps: exec-damage-told: what a
+run has damaged is told with its result, and what an operation of PM that writes there did meanwhile is no damage.
 
 It is the last layer: a run got past the others. A few paths stand for the rest, since whatever takes an environment
 away takes these too; every byte is for `perdure-pm doctor --deep`. Of a directory its entries count and not its time,
@@ -11,10 +11,12 @@ and byte code never does: Python writes that again.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import stat
 import sys
+import time
 from collections.abc import Iterator, Sequence
 
 from perdure.domain.json_value import JsonValue
@@ -22,6 +24,18 @@ from perdure.domain.record import dataclass
 from perdure.installation import Installation
 
 _BYTE_CODE = "__pycache__"
+_PUBLISHING = frozenset(
+    {
+        *("install", "upgrade", "rollback", "repair", "confirm", "trial-judge", "collect"),
+        *("plugin-add", "plugin-bisect", "plugin-disable", "plugin-enable", "plugin-remove", "plugin-update"),
+    }
+)
+"""Operations of PM that may select another generation, each of which first ends what another one began."""
+_OWN = frozenset({"install", "repair", "rescue", "self-rebuild", "self-rollback", "self-settle", "self-update"})
+"""Operations that may select another runtime of PM; `up` in a checkout ends with an install."""
+_WROTE_NOTHING = frozenset({"noop", "refused"})
+_CLOCK_SECONDS = 0.05
+"""By how much the time of a file may be behind this process's clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +45,10 @@ class Sentinel:
     path: str
     what: str
     """What it is, for people."""
-    by_pm: bool = False
-    """Whether an operation of PM replaces it."""
+    by: frozenset[str] = frozenset()
+    """The operations of PM that replace it."""
     goes: bool = False
-    """Whether an operation of PM may also have it gone."""
+    """Whether these may also have it gone."""
     follow: bool = False
     """Whether a link is followed; else the link itself is meant."""
     entries: bool = False
@@ -81,7 +95,7 @@ class Sentinels:
         """
         self._installation = installation
         self._receipts = os.path.join(installation.home, "receipts")
-        self._operations = _time(self._receipts)
+        self._began = time.time() - _CLOCK_SECONDS
         self._before = {
             sentinel: seen
             for sentinel in _sentinels(installation, profile, prefix, code)
@@ -93,19 +107,36 @@ class Sentinels:
 
     def damage(self) -> list[Damage]:
         """Return what is not as it was, though PM has not done it."""
-        at_work = _time(self._receipts) != self._operations or bool(_names(os.path.join(self._receipts, "unfinished")))
-        found: list[Damage] = []
+        found: list[tuple[Sentinel, str]] = []
         for sentinel, before in self._before.items():
             now = _look(sentinel)
             if now is None:
-                if not (at_work and sentinel.goes):
-                    found.append(Damage(path=sentinel.path, what=sentinel.what, how="missing"))
+                found.append((sentinel, "missing"))
             elif now.identity != before.identity:
-                if not (at_work and sentinel.by_pm):
-                    found.append(Damage(path=sentinel.path, what=sentinel.what, how="changed"))
+                found.append((sentinel, "changed"))
             elif before.names - now.names:
-                found.append(Damage(path=sentinel.path, what=sentinel.what, how="entries missing"))
-        return found
+                found.append((sentinel, "entries missing"))
+        if any(sentinel.by for sentinel, _ in found):
+            meanwhile = self._operations()
+            found = [(sentinel, how) for sentinel, how in found if not _is_of_pm(sentinel, how, meanwhile)]
+        return [Damage(path=sentinel.path, what=sentinel.what, how=how) for sentinel, how in found]
+
+    def _operations(self) -> frozenset[str]:
+        """Return the operations of PM that were at work since the start, or are, and may have written something."""
+        found = set[str]()
+        unfinished = {f"{name}.json" for name in _names(os.path.join(self._receipts, "unfinished"))}
+        for name in _names(self._receipts):
+            path = os.path.join(self._receipts, name)
+            try:
+                if name not in unfinished and os.stat(path).st_mtime < self._began:
+                    continue
+                with open(path, "rb") as file:
+                    said = json.load(file)
+                if said["status"] not in _WROTE_NOTHING:
+                    found.add(str(said["operation"]))
+            except (OSError, ValueError, LookupError, TypeError):
+                continue  # what says nothing excuses nothing
+        return frozenset(found)
 
     def repair(self, damage: Sequence[Damage]) -> str:
         """Return the command line that repairs it, which needs nothing of what is damaged."""
@@ -127,7 +158,7 @@ class Sentinels:
 
 
 def _sentinels(installation: Installation, profile: str, prefix: str, code: str) -> Iterator[Sentinel]:
-    home = str(installation.home)
+    home, launchers = str(installation.home), _PUBLISHING | _OWN
     yield Sentinel(path=str(installation.executable), what="the interpreter's link or file")
     yield Sentinel(path=os.path.realpath(installation.executable), what="the interpreter", follow=True)
     yield Sentinel(path=os.path.join(prefix, "pyvenv.cfg"), what="what says which interpreter the environment is of")
@@ -137,20 +168,24 @@ def _sentinels(installation: Installation, profile: str, prefix: str, code: str)
         yield Sentinel(path=str(installation.generation / "boot.json"), what="the list of plugins")
         yield Sentinel(path=str(installation.generation / "record.json"), what="what the generation contains")
         yield Sentinel(
-            path=os.path.join(home, "profiles", profile, "current"), what="the profile's pointer", by_pm=True
+            path=os.path.join(home, "profiles", profile, "current"), what="the profile's pointer", by=_PUBLISHING
         )
-        yield Sentinel(path=os.path.join(home, "bin", "perdure"), what="the launcher of Perdure", by_pm=True)
-        yield Sentinel(path=str(installation.pm_launcher), what="the launcher of PM", by_pm=True)
-        yield Sentinel(path=os.path.join(home, "pm", "current"), what="PM's pointer", by_pm=True)
-        yield Sentinel(path=os.path.join(home, "pm", "seed", "current"), what="PM's seed", by_pm=True)
+        yield Sentinel(path=os.path.join(home, "bin", "perdure"), what="the launcher of Perdure", by=launchers)
+        yield Sentinel(path=str(installation.pm_launcher), what="the launcher of PM", by=_OWN)
+        yield Sentinel(path=os.path.join(home, "pm", "current"), what="PM's pointer", by=_OWN)
+        yield Sentinel(path=os.path.join(home, "pm", "seed", "current"), what="PM's seed", by=_OWN)
         yield from _uv(os.path.join(home, "tools", "uv"))
         yield Sentinel(path=os.path.join(home, "state"), what="the app's own state")
+
+
+def _is_of_pm(sentinel: Sentinel, how: str, operations: frozenset[str]) -> bool:
+    return bool(sentinel.by & operations) and (how == "changed" or (how == "missing" and sentinel.goes))
 
 
 def _uv(folder: str) -> Iterator[Sentinel]:
     name = "uv.exe" if sys.platform == "win32" else "uv"
     for version in _names(folder):
-        yield Sentinel(path=os.path.join(folder, version, name), what="the uv of PM", by_pm=True, goes=True)
+        yield Sentinel(path=os.path.join(folder, version, name), what="the uv of PM", by=_OWN | _PUBLISHING, goes=True)
 
 
 def _look(sentinel: Sentinel) -> _Seen | None:
@@ -169,10 +204,3 @@ def _names(folder: str) -> frozenset[str]:
         return frozenset(os.listdir(folder)) - {_BYTE_CODE}
     except OSError:
         return frozenset()
-
-
-def _time(path: str) -> int | None:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return None
