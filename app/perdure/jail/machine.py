@@ -19,6 +19,7 @@ from perdure.jail import bubblewrap, seatbelt
 from perdure.jail.mounts import Mount, parse_mounts
 
 TRY_SECONDS = 10.0
+_CAP_SYS_ADMIN = 21
 _PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/usr/sbin", "/sbin")
 _DEVICE_FOLDERS = ("/dev", "/dev/mapper", "/dev/bsg")
 _RAW = ("mem", "kmem", "port", "sg[0-9]*", "nvme[0-9]*", "ng[0-9]*")
@@ -33,6 +34,12 @@ class System(Protocol):
 
     def is_root(self) -> bool:
         """Return whether this process has the rights of root."""
+
+    def may_mount(self) -> bool:
+        """Return whether this process has the right to change mounts, which root has and may have lost."""
+
+    def is_read_only(self, path: str) -> bool:
+        """Return whether a path lies on a mount that is read-only."""
 
     def mounts(self) -> Sequence[Mount]:
         """Return every mount that this process sees."""
@@ -66,6 +73,20 @@ class LinuxSystem:
 
     def is_root(self) -> bool:
         return hasattr(os, "geteuid") and os.geteuid() == 0
+
+    def may_mount(self) -> bool:
+        try:
+            with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+                found = next(line for line in file if line.startswith("CapEff:"))
+            return bool(int(found.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
+        except (OSError, StopIteration, ValueError):
+            return True
+
+    def is_read_only(self, path: str) -> bool:
+        try:
+            return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+        except OSError:
+            return False
 
     def mounts(self) -> Sequence[Mount]:
         try:

@@ -90,6 +90,10 @@ class Jail:
         shared = Means(program=program, root=root, own_processes=False, devices=devices)
         if not root and self.platform == "linux" and self._try(shared) is None:
             return shared
+        if root and self.platform == "linux" and not self.system.may_mount():
+            why = "root may not change mounts here (CAP_SYS_ADMIN), as in a container or under host.protect"
+            if self.system.is_read_only(self.home):
+                why += "; the home is read-only all the same, but for state/"
         return why
 
     def _try(self, means: Means) -> str | None:

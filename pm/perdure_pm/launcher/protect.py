@@ -12,8 +12,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import signal
 import sys
+import time
 
 NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
 PASSED = {getattr(signal, name) for name in NAMES if hasattr(signal, name)}
@@ -41,6 +43,8 @@ KERNEL = ("/sys", "/proc/sys", "/proc/sysrq-trigger")
 """What root steers the kernel by."""
 DEVICES = re.compile(r"/dev/(bsg/.*|mem|kmem|port|sg[0-9].*|nvme[0-9].*|ng[0-9].*)")
 """Devices that are not of blocks and reach a disk or the memory all the same."""
+TRY_SECONDS = 10.0
+"""How long bwrap may take to make the jail that is tried; it takes some milliseconds."""
 WRITABLE = ("state", "profiles/{}/crashes")
 """What a host writes in its home: all that applications keep, and what ours notes of plugins that ended it."""
 
@@ -190,10 +194,25 @@ def prepare(home: str, profile: str) -> tuple[list[str], str]:
         return [], f"{program} cannot be started: {error.strerror or error}"
     finally:
         os.close(writing)
-    with os.fdopen(reading, encoding="utf-8", errors="replace") as pipe:
-        said = pipe.read().split("\n")[0].strip()
+    said = read_in_time(reading, TRY_SECONDS)
+    if said is None:
+        os.kill(child, signal.SIGKILL)  # what it has started ends with it
     ended = os.waitpid(child, 0)[1]
+    if said is None:
+        return [], f"{program} made no jail within {TRY_SECONDS:g} s"
     return [program, *options], "" if ended == 0 else said or "bwrap did not work, and said nothing"
+
+
+def read_in_time(reading: int, seconds: float) -> str | None:
+    """Return the first line that comes on a descriptor until its end; None where that does not come in time."""
+    deadline, data = time.monotonic() + seconds, b""
+    with os.fdopen(reading, "rb", buffering=0) as pipe:
+        while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            some = pipe.read(4096)
+            if not some:
+                return data.decode(errors="replace").partition("\n")[0].strip()
+            data += some
+    return None
 
 
 def start(command: list[str], words: list[str]) -> int:

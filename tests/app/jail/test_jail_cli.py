@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from perdure.jail.bubblewrap import DROPPED
 from tests.app.command_line import envelope_of
 from tests.app.conftest import Generation
 
@@ -238,6 +239,26 @@ def test_doctor_and_roots_say_which_layers_are_on(generation: Generation) -> Non
     layers = envelope_of(generation.run("guard", "roots", "--json"))["data"]["layers"]
     assert (list(layers), layers["audit-hook"]["active"]) == (names, False)
     assert "jail         on\n" in generation.run("guard", "roots").stdout
+
+
+def answer_under_protection(home: Path, command: Sequence[str]) -> str:
+    """Return what the app says where its home is kept from it as `host.protect` keeps one (see test_two_jails)."""
+    assert BWRAP is not None
+    state = home / "state"
+    words = [BWRAP, "--dev-bind", "/", "/", "--ro-bind", str(home), str(home), "--bind", str(state), str(state)]
+    words += [word for name in DROPPED for word in ("--cap-drop", name)] if os.geteuid() == 0 else []
+    return subprocess.run([*words, "--", *command], capture_output=True, text=True, check=False, timeout=60).stdout
+
+
+@pytest.mark.proves("jail-told", "layers-told")
+@pytest.mark.skipif(os.geteuid() != 0, reason="is about the rights of root")
+def test_root_that_is_kept_from_its_home_has_no_jail_for_commands_and_is_told_why(generation: Generation) -> None:
+    (generation.home / "state").mkdir()
+    said = answer_under_protection(generation.home, [str(generation.python), "-I", "-m", "perdure", "guard", "roots"])
+    assert (
+        "jail         off: root may not change mounts here (CAP_SYS_ADMIN), as in a container or under host.protect; "
+        "the home is read-only all the same, but for state/\n"
+    ) in said
 
 
 def processes_with(mark: str) -> list[int]:

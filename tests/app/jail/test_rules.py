@@ -215,6 +215,12 @@ class FakeSystem:
     def is_root(self) -> bool:
         return self._root
 
+    def may_mount(self) -> bool:
+        return True
+
+    def is_read_only(self, path: str) -> bool:
+        return False
+
     def mounts(self) -> Sequence[Mount]:
         return ()
 

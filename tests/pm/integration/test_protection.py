@@ -279,6 +279,17 @@ def test_a_setting_that_is_none_is_refused(bench: Bench) -> None:
 
 
 @pytest.mark.proves("protect-never-silent")
+def test_a_bubblewrap_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck = tmp_path / "bwrap"
+    stuck.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n", encoding="utf-8")
+    stuck.chmod(0o755)
+    monkeypatch.setattr(protect, "find_program", lambda: str(stuck))
+    monkeypatch.setattr(protect, "TRY_SECONDS", 0.5)
+    assert protect.prepare(str(tmp_path), "default") == ([], f"{stuck} made no jail within 0.5 s")
+    assert not os.path.exists(f"/proc/{(tmp_path / 'pid').read_text().strip()}")
+
+
+@pytest.mark.proves("protect-never-silent")
 def test_a_program_that_this_user_could_have_put_there_protects_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
