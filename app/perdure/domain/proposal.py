@@ -22,8 +22,10 @@ from perdure.domain.verdict import Reason, Risk
 
 MOST_SECONDS = 7 * 24 * 3600
 """How long a proposal may stand open."""
+_NO_TIME, _MOST_TIME = dt.timedelta(0), dt.timedelta(seconds=MOST_SECONDS)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{11,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_NEVER_EMPTY = ("profile", "session", "requester.name", "display", "operation.cwd")
 _UNKNOWN_HEIGHT = max(risk.height for risk in Risk) + 1
 
 
@@ -78,13 +80,17 @@ class Pinned:
     def faults(self) -> list[str]:
         """Return what is wrong."""
         found = []
-        if not any(reason.text.strip() for reason in self.reasons):
+        # Said without helpers that would be called for each of a thousand proposals in a list.
+        for reason in self.reasons:
+            if reason.text.strip():
+                break
+        else:
             found.append("pinned.reasons: there is none")
         if Scope.ONCE not in self.scopes:
             found.append("pinned.scopes: once is missing")
         if not self.policy_version:
             found.append("pinned.policy_version: it is empty")
-        if height_of(self.risk) >= Risk.HIGH.height and self.default is not Default.DENY:
+        if (self.risk is None or self.risk is Risk.HIGH) and self.default is not Default.DENY:
             found.append("pinned.default: a high or unknown risk is denied by default")
         return found
 
@@ -137,23 +143,15 @@ class Proposal:
             faults.append("id: it is not one that was made here")
         if not _DIGEST.fullmatch(self.digest):
             faults.append("digest: it is no SHA-256 in hexadecimal")
-        faults += [
-            f"{name}: it is empty"
-            for name, value in (
-                ("profile", self.profile),
-                ("session", self.session),
-                ("requester.name", self.requester.name),
-                ("display", self.display.strip()),
-                ("operation.cwd", self.operation.cwd),
-            )
-            if not value
-        ]
+        values = self.profile, self.session, self.requester.name, self.display.strip(), self.operation.cwd
+        if not all(values):
+            faults += [f"{name}: it is empty" for name, value in zip(_NEVER_EMPTY, values, strict=True) if not value]
         if not (self.operation.argv or self.operation.script or self.operation.paths):
             faults.append("operation: there is nothing to do")
         aware = self.created.tzinfo is not None and self.expires.tzinfo is not None
         if not aware:
             faults.append("created, expires: a time without its zone")
-        elif not 0 < (self.expires - self.created).total_seconds() <= MOST_SECONDS:
+        elif not _NO_TIME < self.expires - self.created <= _MOST_TIME:
             faults.append(f"expires: it is not between created and {MOST_SECONDS} s later")
         if not self.offers and self.pinned.scopes != (Scope.ONCE,):
             faults.append("pinned.scopes: more than once is possible, and nothing says what that would grant")

@@ -12,6 +12,7 @@ gone and of which nobody knows whether its process started; or approved, whose w
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +37,8 @@ _LIFE = (
 _COLUMNS = f"id, payload, payload_sha256, {_LIFE}"
 _STATUSES: Mapping[object, Status] = {each.value: each for each in Status}
 _EXECUTIONS: Mapping[object, Execution] = {each.value: each for each in Execution}
+_OPEN = [Status.PENDING.value, *[None] * 6, Execution.NOT_STARTED.value, *[None] * 4]
+"""The columns of `_LIFE` of a proposal to which nothing has happened yet."""
 _UNRUN = (Execution.NOT_STARTED.value, Execution.DISPATCHING.value)
 
 
@@ -318,13 +321,12 @@ FROM proposals WHERE profile = ? GROUP BY session, owner ORDER BY max(created)""
 
     def _all_waiting(self, connection: sqlite3.Connection) -> dict[str, int]:
         """Return how many wait for each proposal; each process is looked at once."""
-        alive: dict[Process, bool] = {}
+        alive: dict[tuple[int, str], bool] = {}
         found: dict[str, int] = {}
         for proposal, pid, born in connection.execute("SELECT proposal, pid, born FROM waiters WHERE left_at IS NULL"):
-            process = Process(pid=pid, born=born)
-            if process not in alive:
-                alive[process] = self._alive(process)
-            found[proposal] = found.get(proposal, 0) + alive[process]
+            if (known := alive.get((pid, born))) is None:
+                known = alive[pid, born] = self._alive(Process(pid=pid, born=born))
+            found[proposal] = found.get(proposal, 0) + known
         return found
 
     def _entry(self, connection: sqlite3.Connection, proposal: str) -> Entry:
@@ -344,6 +346,8 @@ FROM proposals WHERE profile = ? GROUP BY session, owner ORDER BY max(created)""
             proposal = load(data, digest)
             if proposal.id != identity:
                 raise PayloadCorrupt("its id is another one")
+            if life == _OPEN:
+                return Entry(proposal=proposal, life=_open_life(waiting))
             status, scope, cause, reason, by, via, settled, execution, execution_reason, run, *_runner = life
             return Entry(
                 proposal=proposal,
@@ -366,6 +370,12 @@ FROM proposals WHERE profile = ? GROUP BY session, owner ORDER BY max(created)""
                 f"{self._database.path}: the proposal {identity} is damaged: {error}",
                 context={"path": str(self._database.path), "id": str(identity)},
             ) from error
+
+
+@functools.lru_cache(maxsize=64)
+def _open_life(waiting: int) -> Lifecycle:
+    """Return the life of an open proposal, which is nearly always the same: a list may have a thousand of them."""
+    return Lifecycle(waiters=waiting)
 
 
 def _settled(entry: Entry) -> ProposalSettled:

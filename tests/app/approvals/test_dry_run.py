@@ -203,12 +203,14 @@ def test_a_decision_costs_little_with_grants_and_rules(figure: Callable[[str], N
     grants = tuple(grant_of_line(f"tool{number} *", "p", "you", NOW) for number in range(50))
     rules = policy(deny=[*(f"bad{number} *" for number in range(20)), "sudo *"], ask=["ssh *"])
     times: dict[bool, list[float]] = {False: [], True: []}
+    looked: list[float] = []
     lines = {False: ("ls -la", "git status", "frobnicate -x", "cp a b"), True: ('for f in *; do wc -l "$f"; done',)}
     for slow, texts in lines.items():
         for line in texts * (200 if not slow else 40):
             # The slow reader counts with it; what the fast one takes is the guard's own figure.
             begun = time.process_time()
             seen = view_of(line)
+            looked.append(time.process_time() - begun)
             begun = begun if slow else time.process_time()
             decide(
                 operation(line),
@@ -219,11 +221,14 @@ def test_a_decision_costs_little_with_grants_and_rules(figure: Callable[[str], N
             )
             times[slow].append(time.process_time() - begun)
     fast = sorted(times[False])
+    reading = sorted(looked[: len(fast)])[len(fast) // 2]
     median, late, slowest = fast[len(fast) // 2], fast[len(fast) * 99 // 100], sorted(times[True])[-3]
     figure(f"decide: {median * 1e6:.0f} µs median (target 300), {late * 1e6:.0f} p99 (target 1000)")
     figure(f"decide: {slowest * 1e3:.1f} ms with the slow reader (target 10)")
-    assert median < 900e-6
-    assert late < 3e-3
+    # Within one run: next to what the guard's fast reader takes for the same lines, and the rare one next to the usual.
+    figure(f"decide: {median / reading:.1f} times what reading takes, p99 {late / median:.1f} times the median")
+    assert median < 3 * reading
+    assert late < 12 * median
 
 
 @pytest.mark.slow
