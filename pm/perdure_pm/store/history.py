@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from perdure_pm.model.identity import parse_generation_number
@@ -58,14 +59,21 @@ def append_selection(filesystem: Filesystem, layout: Layout, profile: str, selec
 def load_history(layout: Layout, profile: str) -> list[Selection]:
     """Return the profile's changes, oldest first; lines that are none are left out."""
     try:
-        text = read_regular(layout.history(profile), MAX_BYTES).decode("utf-8", "replace")
+        return list(_parse(read_regular(layout.history(profile), MAX_BYTES)))
     except OSError:
         return []
+
+
+@lru_cache(maxsize=2)
+def _parse(text: bytes) -> tuple[Selection, ...]:
+    """Return the changes in the bytes of a history; an operation asks about the same ones several times."""
     found = []
-    for line in text.splitlines():
+    for line in text.decode("utf-8", "replace").splitlines():
         try:
             data = json.loads(line)
-            at = datetime.strptime(data["at"], FORMAT).replace(tzinfo=UTC)
+            at = datetime.fromisoformat(data["at"])  # a tenth of what strptime takes
+            if at.tzinfo != UTC:
+                continue
             generation, before = data["generation"], data.get("from")
             named = [name for name in (generation, before) if name is not None]
             if all(isinstance(name, str) and parse_generation_number(name) is not None for name in named):
