@@ -130,7 +130,7 @@ def examine(layout: Layout, profile: str, *, deep: bool, environ: Mapping[str, s
         lambda: _examine_launchers(layout, profiles, environ or {}),
         lambda: _examine_packages(layout, profile, deep=deep),
         lambda: _examine_beside(layout, profiles, deep=deep),
-        lambda: _examine_names(layout),
+        lambda: _examine_names(layout, deep=deep),
         remains,
     )
     for question in questions:
@@ -397,8 +397,9 @@ def _examine_packages(layout: Layout, profile: str, *, deep: bool) -> Iterator[P
             yield Problem(code="package-missing", summary=summary, hint=REPAIR)
 
 
-def _examine_names(layout: Layout) -> Iterator[Problem]:
-    if found := find_foreign(layout):
+def _examine_names(layout: Layout, *, deep: bool) -> Iterator[Problem]:
+    """Look for names outside where every byte is read too: all files of the home, its cache among them, are counted."""
+    if found := find_foreign(layout) if deep else []:
         findings = tuple(
             Finding(os.path.relpath(each.places[0], layout.home), "has a name outside of the home") for each in found
         )

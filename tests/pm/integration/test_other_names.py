@@ -43,7 +43,7 @@ def test_a_name_outside_is_named_and_leads_nowhere_after_a_repair(bench: Bench, 
     assert problems(bench.layout) == []
     names = link(bench, tmp_path / "outside")
     before = {name: (place(bench).read_bytes(), place(bench).stat()) for name, place in FILES.items()}
-    found = {each["code"]: each for each in examine(bench.layout, "default", deep=False)["problems"]}
+    found = {each["code"]: each for each in examine(bench.layout, "default", deep=True)["problems"]}
     problem = found["linked-outside"]
     assert (problem["hint"], len(problem["files"])) == ("perdure-pm repair", len(FILES))
     dry = bench.call("repair", bench.context(dry_run=True)).data["problems"]
