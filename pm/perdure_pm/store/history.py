@@ -85,7 +85,7 @@ def _parse(text: bytes) -> tuple[Selection, ...]:
                 )
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-    return found
+    return tuple(found)
 
 
 def find_choice(history: Sequence[Selection], generation: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
