@@ -55,6 +55,8 @@ class Word:
         if len(self.spellings) != 1:
             return None
         pieces = self.spellings[0]
+        if len(pieces) == 1:  # as most are
+            return first.text if isinstance(first := pieces[0], Text) else None
         texts = [piece.text for piece in pieces if isinstance(piece, Text)]
         return "".join(texts) if len(texts) == len(pieces) else None
 

@@ -167,8 +167,8 @@ def _running(effect: Effect) -> Iterator[Reason]:
         return
     program = found[1].removesuffix(".exe")
     words = [word.known for word in effect.arguments]
-    said = " ".join([program, *(show_word(word) for word in effect.arguments)])
     if (code := _kind(program, words, effect.arguments)) is not None:
+        said = " ".join([program, *(show_word(word) for word in effect.arguments)])
         yield Reason(code=f"catastrophic-{code}", text=f"`{said}` {_MEANING[code]}", span=effect.span)
 
 
@@ -179,7 +179,18 @@ _MEANING = {
 }
 
 
+_MAY_BE = frozenset(
+    [
+        *(*_SHUTDOWN, *_DISK_TOOLS, "init", "telinit", "systemctl", "kexec", "kill", "killall5", "format"),
+        *("Stop-Computer", "Restart-Computer", "Format-Volume", "Clear-Disk", "Initialize-Disk"),
+    ]
+)
+"""The programs of which `_kind` looks at the words, beside those that make file systems."""
+
+
 def _kind(program: str, words: list[str | None], arguments: tuple[Word, ...]) -> str | None:
+    if program not in _MAY_BE and _FILESYSTEMS.fullmatch(program) is None:
+        return None
     options = {word for word in words if word is not None}
     if program in _SHUTDOWN:
         cancels = program == "shutdown" and bool({"-c", "--cancel", "/a", "/l", "/?"} & options)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from fnmatch import translate
 
 from perdure.domain.effect import Act, Effect, Hole, Spelling, Text, Word
 from perdure.domain.record import dataclass, field
@@ -202,14 +202,15 @@ def _running(effect: Effect) -> tuple[Risk, Reason]:
     # A program beside the work is whatever somebody made it, also where it is called `ls`.
     known = not folder or folder in {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"}
     low = Risk.LOW, Reason(code="safe", text=f"`{written}` changes nothing", span=effect.span)
-    steered = [name for name in effect.assigned if any(fnmatchcase(name, pattern) for pattern in table.steering)]
+    steered = [name for name in effect.assigned if _any_of(table.steering).match(name)]
     if steered:
         reason = f"`{written}` runs with another {', '.join(steered)}, and may do something else then"
         low = Risk.MEDIUM, Reason(code="steered", text=reason, span=effect.span)
-    if known and (rule := table.safe.get(name)) is not None and _is_safe(rule, effect.arguments):
-        return low
     if known:
-        fitting = [rule for rule in table.rules.get(name, ()) if _fits(rule, effect.arguments)]
+        words = [word.known for word in effect.arguments]
+        if (safe := table.safe.get(name)) is not None and _is_safe(safe, effect.arguments, words):
+            return low
+        fitting = [rule for rule in table.rules.get(name, ()) if _fits(rule, effect.arguments, words)]
         if fitting:
             worst = max(fitting, key=lambda rule: rule.risk.height)
             return worst.risk, Reason(code=worst.code, text=f"`{name}` {worst.text}", span=effect.span)
@@ -220,13 +221,11 @@ def _running(effect: Effect) -> tuple[Risk, Reason]:
     )
 
 
-def _is_safe(rule: _Safe, arguments: Sequence[Word]) -> bool:
-    known = [word.known for word in arguments]
-    for word in arguments:
-        if any(_may_be(spelling, pattern) for pattern in rule.unless for spelling in word.spellings):
-            return False
+def _is_safe(rule: _Safe, arguments: Sequence[Word], known: Sequence[str | None]) -> bool:
+    if rule.unless and any(_may_be(spelling, rule.unless) for word in arguments for spelling in word.spellings):
+        return False
     operands = [word for word in known if word is None or not word.startswith("-")]
-    if rule.words and not any(_begins(known, words) for words in rule.words):
+    if rule.words and not any(_begins(known, operands, words) for words in rule.words):
         return False
     # A word that is not known may be several.
     if rule.operands is not None and (len(operands) > rule.operands or None in operands):
@@ -238,26 +237,35 @@ def _is_safe(rule: _Safe, arguments: Sequence[Word]) -> bool:
     return True
 
 
-def _may_be(spelling: Spelling, pattern: str) -> bool:
-    """Return whether a word may come out as something that the glob matches: a hole may be anything."""
-    if any(isinstance(piece, Hole) for piece in spelling):
+def _may_be(spelling: Spelling, patterns: tuple[str, ...]) -> bool:
+    """Return whether a word may come out as something that one of the globs matches: a hole may be anything."""
+    if len(spelling) == 1 and isinstance(only := spelling[0], Text):
+        written = only.text
+    elif any(isinstance(piece, Hole) for piece in spelling):
         head = ""
         for piece in spelling:
             if not isinstance(piece, Text):
                 break
             head += piece.text
-        fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-        return head.startswith(fixed) or fixed.startswith(head)
-    written = "".join(getattr(piece, "text", "") for piece in spelling)
+        known = [re.split(r"[*?\[]", pattern, maxsplit=1)[0] for pattern in patterns]
+        return any(head.startswith(fixed) or fixed.startswith(head) for fixed in known)
+    else:
+        written = "".join(getattr(piece, "text", "") for piece in spelling)
     # A long option may be given by its beginning.
     name = written.partition("=")[0]
-    short = len(name) > 2 and name.startswith("--") and pattern.startswith(name)
-    return short or fnmatchcase(written, pattern)
+    if len(name) > 2 and name.startswith("--") and any(pattern.startswith(name) for pattern in patterns):
+        return True
+    return _any_of(patterns).match(written) is not None
 
 
-def _begins(known: Sequence[str | None], words: tuple[str, ...]) -> bool:
+@functools.cache
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the expression of what one of the globs matches."""
+    return re.compile("|".join(map(translate, patterns)))
+
+
+def _begins(known: Sequence[str | None], plain: Sequence[str | None], words: tuple[str, ...]) -> bool:
     """Return whether the first words that are no option are these; an option of the rule may stand anywhere."""
-    plain = [word for word in known if word is None or not word.startswith("-")]
     at = 0
     for word in words:
         if word.startswith("-"):
@@ -270,13 +278,11 @@ def _begins(known: Sequence[str | None], words: tuple[str, ...]) -> bool:
     return True
 
 
-def _fits(rule: _Rule, arguments: Sequence[Word]) -> bool:
-    known = [word.known for word in arguments]
-    if rule.words and not any(_begins(known, words) for words in rule.words):
+def _fits(rule: _Rule, arguments: Sequence[Word], known: Sequence[str | None]) -> bool:
+    plain = [word for word in known if word is None or not word.startswith("-")] if rule.words else []
+    if rule.words and not any(_begins(known, plain, words) for words in rule.words):
         return False
-    if rule.options and not any(
-        _may_be(spelling, pattern) for word in arguments for pattern in rule.options for spelling in word.spellings
-    ):
+    if rule.options and not any(_may_be(spelling, rule.options) for word in arguments for spelling in word.spellings):
         return False
     return rule.without is None or rule.without.search(" ".join(word or "" for word in known)) is None
 

@@ -308,6 +308,8 @@ def weaker(one: Certainty, other: Certainty) -> Certainty:
 
 def _word(value: Value) -> Word:
     """Return a value as an argument of an effect, in which what was found is a hole below its directory."""
+    if len(value) == 1 and _plain(value[0]) is value[0]:
+        return Word(value)
     return Word(tuple(_plain(pieces) for pieces in value))
 
 
@@ -355,8 +357,8 @@ def _unnumbered(pieces: Spelling) -> Spelling:
 
 def _seen(path: Spelling, directories: Value) -> Value:
     """Return a path through ``/proc`` as what it leads to: the process that uses it, or any other, is somewhere."""
-    match = _THROUGH_PROC.match("".join(piece.text if isinstance(piece, Text) else "\0" for piece in path))
-    if match is None:
+    written = "".join(piece.text if isinstance(piece, Text) else "\0" for piece in path)
+    if "proc" not in written or (match := _THROUGH_PROC.match(written)) is None:
         return (path,)
     length = match.end()
     rest: list[Piece] = []

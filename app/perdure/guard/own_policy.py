@@ -15,7 +15,6 @@ from perdure.domain.verdict import Overlap, Reason
 from perdure.guard.late import late
 from perdure.guard.paths import Protected, show_word
 from perdure.guard.patterns import split_text
-from perdure.guard.roots import Root
 
 _OWN_PROGRAMS = late(r"(?:.*/)?(perdure|perdure-pm)(?:\.cmd|\.exe)?")
 _PYTHON = late(r"(?:.*/)?(?:python|pypy)[\d.]*t?(?:\.exe)?")
@@ -67,11 +66,12 @@ def own_policy(effect: Effect) -> Iterator[Reason]:
 def _own_words(effect: Effect) -> tuple[str, list[str | None]] | None:
     """Return what Perdure is called and given, where it is what is run: by its launcher, or as a module."""
     name = effect.operand.known or ""
-    words = [word.known for word in effect.arguments]
-    if (program := _OWN_PROGRAMS.fullmatch(name)) is not None:
-        return program[1], words
-    if _PYTHON.fullmatch(name) is None:
+    program = _OWN_PROGRAMS.fullmatch(name)
+    if program is None and _PYTHON.fullmatch(name) is None:
         return None
+    words = [word.known for word in effect.arguments]
+    if program is not None:
+        return program[1], words
     skipped = False
     for number, word in enumerate(words):
         if skipped or word in {"-X", "-W"}:  # options with a value
@@ -103,14 +103,15 @@ def _before_command(words: list[str | None]) -> Iterator[str]:
 
 def reads_secret(effect: Effect, protected: Protected, homes: Sequence[str] = ()) -> Iterator[Reason]:
     """Yield that a program would be given what it must not read: what people are asked, and what they answered."""
-    secret = [root for root in protected.roots if root.secret]
+    secret = protected.secret
     if not secret or effect.act is not Act.RUN or effect.by.rpartition("/")[2] in _NAMES_ONLY:
         return
     prefixes = tuple(root.path for root in secret)
     folders = [known for word in effect.directories if (known := word.known) is not None]
     within = any(folder.startswith(prefixes) for folder in folders)
+    bases = (*homes, *folders) if _CODE.fullmatch(effect.by) is not None else None
     for word in effect.arguments[:_MOST_WORDS]:
-        if (root := next((root for root in secret if _mentions(effect, word, root, homes)), None)) is not None:
+        if (root := next((root for root in secret if _mentions(word.known, root.path, bases)), None)) is not None:
             text = f"{effect.by} is given {show_word(word)}, with a path of {root.path} ({root.why})"
             yield Reason(code="own-feet", text=text, span=effect.span)
             return
@@ -126,18 +127,20 @@ def reads_secret(effect: Effect, protected: Protected, homes: Sequence[str] = ()
                 return
 
 
-def _mentions(effect: Effect, word: Word, root: Root, homes: Sequence[str]) -> bool:
-    """Return whether a path of the root stands in a word: in an URL, behind an option's letter, in a program's code."""
-    text = word.known
+def _mentions(text: str | None, path: str, bases: Sequence[str] | None) -> bool:
+    """Return whether a path stands in a word: in an URL, behind an option's letter, in a program's code.
+
+    Args:
+        text: the word, where it is known.
+        path: the path.
+        bases: where a relative path in code may count from; None where the word is no code.
+    """
     if text is None or text.startswith("/"):
         return False
-    code = _CODE.fullmatch(effect.by) is not None
-    if not code:
-        return root.path in text and not any(letter.isspace() for letter in text)
-    folders = (*homes, *(folder for place in effect.directories if (folder := place.known) is not None))
-    return root.path in text or any(
-        root.path.startswith(above := folder.rstrip("/") + "/") and _names(text, root.path[len(above) :])
-        for folder in folders
+    if bases is None:
+        return path in text and not any(letter.isspace() for letter in text)
+    return path in text or any(
+        path.startswith(above := folder.rstrip("/") + "/") and _names(text, path[len(above) :]) for folder in bases
     )
 
 

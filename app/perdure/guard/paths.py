@@ -84,6 +84,7 @@ class Protected:
         """Know the roots and the filesystem that they lie in."""
         self.roots = tuple(roots)
         self.probe = probe
+        self.secret = tuple(root for root in self.roots if root.secret)
         self._drives = probe.drives
         self._firmlinks = not probe.case_sensitive and not probe.drives
 

@@ -106,7 +106,7 @@ class Guard:
 
     def secrets(self) -> tuple[str, ...]:
         """Return the roots that are not to be read either."""
-        return tuple(root.path for root in self._protected().roots if root.secret)
+        return tuple(root.path for root in self._protected().secret)
 
     def judge(self, text: str, *, shell: str, place: Place) -> Verdict:
         """Return what may follow a text that a shell would run."""

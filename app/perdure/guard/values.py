@@ -73,6 +73,8 @@ def texts(value: Value) -> list[str] | None:
 
 def union(*values: Value) -> Value:
     """Return the value that may be any of these."""
+    if len(values) == 1 and len(values[0]) == 1:
+        return values[0]
     spellings = tuple(dict.fromkeys(pieces for value in values for pieces in value))
     return spellings if len(spellings) <= MOST_SPELLINGS else unknown()
 
@@ -81,6 +83,9 @@ def joined(*values: Value) -> Value:
     """Return the values behind one another."""
     result: Value = EMPTY
     for value in values:
+        if len(result) == len(value) == 1:  # as most are
+            result = (merged(result[0] + value[0]),)
+            continue
         if len(result) * len(value) > MOST_SPELLINGS:
             return unknown()
         result = tuple(dict.fromkeys(merged(left + right) for left in result for right in value))
