@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from perdure.jail import bubblewrap, mounts
+from perdure.jail import bubblewrap, machine, mounts
 from perdure.jail.bubblewrap import Means
 from perdure.jail.machine import LinuxSystem
 from perdure.jail.plan import Plan
@@ -40,6 +40,7 @@ def protect(checkout: Path) -> ModuleType:
 
 def test_both_take_the_same_from_root(protect: ModuleType) -> None:
     assert (protect.DROPPED, protect.KERNEL) == (bubblewrap.DROPPED, bubblewrap.KERNEL)
+    assert protect.LENT == machine._LENT
     assert protect.find_devices() == list(LinuxSystem({}).devices())
 
 

@@ -24,6 +24,9 @@ _PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "
 _DEVICE_FOLDERS = ("/dev", "/dev/mapper", "/dev/bsg")
 _RAW = ("mem", "kmem", "port", "sg[0-9]*", "nvme[0-9]*", "ng[0-9]*")
 """Devices that are not of blocks and reach a disk or the memory all the same."""
+_SIZE = "/sys/dev/block/{}:{}/size"
+_LENT = (7, 43)
+"""The numbers of drivers (loop, nbd) whose devices are there before anything is behind them."""
 
 
 class System(Protocol):
@@ -57,7 +60,7 @@ class LinuxSystem:
     def __init__(self, environ: Mapping[str, str]) -> None:
         """Know where programs are looked for after the system's own directories."""
         self._path = environ.get("PATH", "")
-        self._devices: tuple[object, tuple[str, ...]] = (None, ())
+        self._devices: tuple[object, tuple[tuple[str, int], ...]] = (None, ())
 
     def program(self) -> str | None:
         if sys.platform == "darwin":
@@ -99,8 +102,9 @@ class LinuxSystem:
         # The directories change when a device comes or goes; looking through them takes a third of a whole jail.
         stamp = tuple(map(_changed, _DEVICE_FOLDERS))
         if self._devices[0] != stamp:
-            self._devices = stamp, tuple(path for path in _devices() if os.access(path, os.W_OK))
-        return self._devices[1]
+            self._devices = stamp, tuple(each for each in _devices() if os.access(each[0], os.W_OK))
+        # Hiding one takes as long as looking at ten.
+        return tuple(path for path, number in self._devices[1] if not _is_empty(number))
 
     def try_out(self, command: Sequence[str]) -> str | None:
         try:
@@ -137,7 +141,18 @@ def _changed(folder: str) -> int | None:
         return None
 
 
-def _devices() -> Iterator[str]:
+def _is_empty(number: int) -> bool:
+    """Return whether a device is one that has nothing behind it: what is put there then is what this process sees."""
+    if os.major(number) not in _LENT:
+        return False
+    try:
+        with open(_SIZE.format(os.major(number), os.minor(number)), encoding="ascii") as file:
+            return int(file.read()) == 0
+    except (OSError, ValueError):
+        return False
+
+
+def _devices() -> Iterator[tuple[str, int]]:
     for folder in _DEVICE_FOLDERS:
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -145,9 +160,11 @@ def _devices() -> Iterator[str]:
             continue
         for entry in entries:
             try:
-                mode = entry.stat(follow_symlinks=False).st_mode
+                seen = entry.stat(follow_symlinks=False)
             except OSError:
                 continue
             raw = folder == "/dev/bsg" or any(fnmatchcase(entry.name, pattern) for pattern in _RAW)
-            if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and raw):
-                yield entry.path
+            if stat.S_ISBLK(seen.st_mode):
+                yield entry.path, seen.st_rdev
+            elif stat.S_ISCHR(seen.st_mode) and raw:
+                yield entry.path, 0

@@ -43,6 +43,8 @@ KERNEL = ("/sys", "/proc/sys", "/proc/sysrq-trigger")
 """What root steers the kernel by."""
 DEVICES = re.compile(r"/dev/(bsg/.*|mem|kmem|port|sg[0-9].*|nvme[0-9].*|ng[0-9].*)")
 """Devices that are not of blocks and reach a disk or the memory all the same."""
+LENT = (7, 43)
+"""The numbers of drivers (loop, nbd) whose devices are there before anything is behind them."""
 TRY_SECONDS = 10.0
 """How long bwrap may take to make the jail that is tried; it takes some milliseconds."""
 WRITABLE = ("state", "profiles/{}/crashes")
@@ -165,11 +167,24 @@ def find_devices() -> list[str]:
         with contextlib.suppress(OSError):
             for entry in sorted(os.scandir(folder), key=lambda each: each.name):
                 with contextlib.suppress(OSError):
-                    kind = entry.stat(follow_symlinks=False).st_mode & 0o170000
+                    seen = entry.stat(follow_symlinks=False)
+                    kind = seen.st_mode & 0o170000
                     raw = kind == 0o020000 and DEVICES.fullmatch(entry.path)
-                    if (kind == 0o060000 or raw) and os.access(entry.path, os.W_OK):
+                    disk = kind == 0o060000 and not is_empty(seen.st_rdev)
+                    if (disk or raw) and os.access(entry.path, os.W_OK):
                         found.append(entry.path)
     return found
+
+
+def is_empty(number: int) -> bool:
+    """Return whether a device of blocks is one that has nothing behind it."""
+    if os.major(number) not in LENT:
+        return False
+    try:
+        with open(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/size", encoding="ascii") as file:
+            return int(file.read()) == 0
+    except (OSError, ValueError):
+        return False
 
 
 def prepare(home: str, profile: str) -> tuple[list[str], str]:

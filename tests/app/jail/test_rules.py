@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from perdure.guard.probe import Machine
 from perdure.guard.roots import Root
+from perdure.jail import machine
 from perdure.jail.bubblewrap import DROPPED, Means, Status, explain_failure, make_arguments, parse_status
+from perdure.jail.machine import LinuxSystem
 from perdure.jail.mounts import Mount, other_names, parse_mounts
 from perdure.jail.plan import Plan, make_plan
 from perdure.jail.policy import Mode, Policy, PolicyUnfit, parse_policy
@@ -151,6 +154,20 @@ def test_bwrap_is_told_everything_in_an_order_that_holds() -> None:
     assert set(DROPPED) <= set(of_root)
     # Behind the new /proc: what is mounted before it would be covered.
     assert of_root.index("/proc/sys") > of_root.index("--proc")
+
+
+@pytest.mark.proves("jail-cheap")
+@pytest.mark.platforms("linux")
+@pytest.mark.parametrize(
+    ("driver", "size", "hidden"), [(7, "0", False), (7, "8", True), (253, "0", True), (7, "", True)]
+)
+def test_a_device_with_nothing_behind_it_costs_no_mount(
+    driver: int, size: str, hidden: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "size").write_text(size)
+    monkeypatch.setattr(machine, "_devices", lambda: [(str(tmp_path), os.makedev(driver, 200))])
+    monkeypatch.setattr(machine, "_SIZE", f"{tmp_path}/size")
+    assert LinuxSystem({}).devices() == ((str(tmp_path),) if hidden else ())
 
 
 @pytest.mark.proves("exec-recorded")
