@@ -110,6 +110,17 @@ def test_it_runs_while_a_tool_does_and_ends_with_all_it_started(
     assert "a program of its own" in served.start("plugins").stdout
 
 
+@pytest.mark.proves("layers-told")
+def test_doctor_says_that_the_audit_hook_does_not_see_it(
+    generation: Generation, checkout: Path, tmp_path: Path
+) -> None:
+    served = Served(generation, checkout, tmp_path / "bridge", SERVER)
+    layer = json.loads(served.start("doctor", "--json").stdout)["data"]["layers"]["audit-hook"]
+    gap = "the programs of external plugins are processes of their own: bridge"
+    assert layer == {"active": True, "why_not": None, "gap": gap}
+    assert f"not whole   audit-hook: {gap}\n" in served.start("doctor").stdout
+
+
 def test_it_ends_when_the_app_is_killed(generation: Generation, checkout: Path, tmp_path: Path) -> None:
     server = SERVER.replace("trap '' TERM\n", "").replace("setsid sleep", "sleep")
     served = Served(generation, checkout, tmp_path / "bridge", server, then="time.sleep(300)")

@@ -101,6 +101,19 @@ def test_what_is_gone_or_changed_is_damage(
 
 
 @pytest.mark.proves("exec-damage-told")
+def test_a_link_that_no_jail_can_hold_is_looked_at(home: Generation, tmp_path: Path) -> None:
+    link = tmp_path / "python3"
+    link.symlink_to(os.path.realpath(home.python))
+    home.python.unlink()
+    home.python.symlink_to(link)
+    sentinels = look(home)
+    link.unlink()
+    assert (str(link), "a link on the way to the interpreter", "missing") in [
+        (each.path, each.what, each.how) for each in sentinels.damage()
+    ]
+
+
+@pytest.mark.proves("exec-damage-told")
 def test_an_installed_package_that_is_gone_is_damage_and_byte_code_is_none(home: Generation) -> None:
     (home.site / "other").mkdir()
     (home.site / "__pycache__").mkdir()

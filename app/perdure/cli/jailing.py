@@ -13,7 +13,7 @@ from pathlib import Path
 from perdure import audit_hook
 from perdure.app_file import PROFILE_VARIABLE, AppFile, AppFileUnfit
 from perdure.cli.session import Session
-from perdure.domain.errors import SettingsInvalid, UsageFault
+from perdure.domain.errors import PerdureError, SettingsInvalid, UsageFault
 from perdure.domain.layers import Layer
 from perdure.guard.service import Guard
 from perdure.jail.machine import LinuxSystem
@@ -90,6 +90,17 @@ def layers_here(session: Session, guard: Guard) -> tuple[Layer, ...]:
     Raises:
         SettingsInvalid: the profile's policy cannot be evaluated.
     """
-    unhooked = None if audit_hook.is_installed() else "it comes with the first plugin, and none is loaded here"
     jail = confinement_of(session, guard).whole_layer()
-    return (*layers_of(jail), Layer(name="audit-hook", why_not=unhooked))
+    return (*layers_of(jail), _audit_layer(session))
+
+
+def _audit_layer(session: Session) -> Layer:
+    if not audit_hook.is_installed():
+        return Layer(name="audit-hook", why_not="it comes with the first plugin, and none is loaded here")
+    try:
+        boot = session.load_boot()
+    except PerdureError:
+        boot = None  # which is told elsewhere
+    programs = [] if boot is None else [name for name in boot.external if isinstance(name, str)]
+    unseen = f"the programs of external plugins are processes of their own: {', '.join(programs)}" if programs else None
+    return Layer(name="audit-hook", gap=unseen)

@@ -33,6 +33,7 @@ _PUBLISHING = frozenset(
 """Operations of PM that may select another generation, each of which first ends what another one began."""
 _OWN = frozenset({"install", "repair", "rescue", "self-rebuild", "self-rollback", "self-settle", "self-update"})
 """Operations that may select another runtime of PM; `up` in a checkout ends with an install."""
+_MOST_LINKS = 40
 _WROTE_NOTHING = frozenset({"noop", "refused"})
 _CLOCK_SECONDS = 0.05
 """By how much the time of a file may be behind this process's clock."""
@@ -161,6 +162,8 @@ def _sentinels(installation: Installation, profile: str, prefix: str, code: str)
     home, launchers = str(installation.home), _PUBLISHING | _OWN
     yield Sentinel(path=str(installation.executable), what="the interpreter's link or file")
     yield Sentinel(path=os.path.realpath(installation.executable), what="the interpreter", follow=True)
+    for link in _links(str(installation.executable)):
+        yield Sentinel(path=link, what="a link on the way to the interpreter")
     yield Sentinel(path=os.path.join(prefix, "pyvenv.cfg"), what="what says which interpreter the environment is of")
     yield Sentinel(path=os.path.dirname(code), what="the installed packages", entries=True)
     yield Sentinel(path=os.path.join(code, "__init__.py"), what="the code of Perdure")
@@ -176,6 +179,17 @@ def _sentinels(installation: Installation, profile: str, prefix: str, code: str)
         yield Sentinel(path=os.path.join(home, "pm", "seed", "current"), what="PM's seed", by=_OWN)
         yield from _uv(os.path.join(home, "tools", "uv"))
         yield Sentinel(path=os.path.join(home, "state"), what="the app's own state")
+
+
+def _links(path: str) -> Iterator[str]:
+    """Yield the links that a link leads over, which no mount of a jail can hold."""
+    for _ in range(_MOST_LINKS):
+        try:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        except OSError:
+            return
+        if os.path.islink(path):
+            yield path
 
 
 def _is_of_pm(sentinel: Sentinel, how: str, operations: frozenset[str]) -> bool:
