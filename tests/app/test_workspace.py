@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -504,6 +505,22 @@ def test_what_no_setting_lets_through_is_told_first_where_the_settings_cannot_be
     error = run("run", "--json", "files.write", "--arg", f"path={tmp_path / 'a'}", "--arg", "text=a")
     assert "could not be evaluated" in error["summary"]
     assert generation.venv.is_dir()
+
+
+@pytest.mark.proves("jail-holds-roots")
+@pytest.mark.platforms("linux")
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_code_that_a_person_let_run_harms_no_root_either(generation: Generation, tmp_path: Path) -> None:
+    desk = Desk(generation, tmp_path / "work")
+    desk.work.mkdir()
+    (desk.work / "cut").write_text(str(generation.venv / "pyvenv.cfg"))
+    code = json.dumps({"code": "import os; os.remove(open('cut').read())"})
+    person = Typing(desk, words=["run", "code.run", "--json-args", code])
+    person.wait_for(b"decline [reason]")
+    person.type("once\n")
+    _, shown = person.end()
+    assert "Read-only file system" in shown
+    assert (generation.venv / "pyvenv.cfg").is_file()
 
 
 @pytest.mark.proves("files-checked-again", "recheck-stricter-blocks")
