@@ -93,7 +93,7 @@ def test_loading_thirty_plugins_costs_their_imports(
     tmp_path: Path, checkout: Path, figure: Callable[[str], None]
 ) -> None:
     """The watch for crashes included; registration is what the plugins' hooks cost in any host with pluggy."""
-    python = _app_python()
+    python = app_python()
     if python is None:
         pytest.skip("no environment with the app's own dependencies beside this one")
     for number in range(LOADED):
@@ -119,7 +119,7 @@ def seconds_said(command: Sequence[str]) -> float:
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def _app_python() -> str | None:
+def app_python() -> str | None:
     """Return the interpreter of the app's test environment, which `bootstrap.py test` builds beside this one."""
     beside = Path(sys.prefix).parent.parent / "app" / "venv" / "bin" / "python"
     return str(beside) if beside.exists() else None

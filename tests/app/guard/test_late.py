@@ -1,10 +1,12 @@
-"""Expressions that are compiled late: each of them is one, and serves as the compiled one does."""
+"""What is late: expressions, each of which is one and serves as the compiled one does, and the guard itself."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -42,3 +44,10 @@ def test_it_serves_as_the_compiled_expression_does() -> None:
 def test_a_fault_in_it_is_told_when_it_is_first_used() -> None:
     with pytest.raises(re.error):
         late("(").match("x")
+
+
+@pytest.mark.proves("guard-lazy")
+def test_a_command_that_asks_the_guard_nothing_does_not_import_it() -> None:
+    code = "import sys; import perdure.cli.commands; print([name for name in sys.modules if 'perdure.guard' in name])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
