@@ -200,14 +200,20 @@ def guard_safe() -> str:
     """Return what is known of the programs that change nothing."""
     safe = _risks()["safe"]
     rows = []
-    for name, entry in sorted(safe["with"].items()):
-        said = [f"{key} {', '.join(f'`{item}`' for item in entry[key])}" for key in ("words", "needs") if key in entry]
-        said += [f"at most {entry['operands']} operands"] if "operands" in entry else []
-        said += ["programs in its language that read and print alone"] if "language" in entry else []
-        unless = ", ".join(f"`{item}`" for item in entry.get("unless", ()))
-        rows.append([f"`{name}`", "; ".join(said).replace("|", "\\|"), unless.replace("|", "\\|")])
+    for names, entries in sorted(safe["with"].items()):
+        programs = ", ".join(f"`{name}`" for name in names.split())
+        for entry in entries if isinstance(entries, list) else [entries]:
+            said = [", ".join(f"`{item}`" for item in entry["words"])] if "words" in entry else []
+            said += [f"before it {', '.join(f'`{item}`' for item in entry['leading'])}"] if "leading" in entry else []
+            said += [f"at most {entry['operands']} operands"] if "operands" in entry else []
+            said += ["programs in its language that read and print alone"] if "language" in entry else []
+            options = ", ".join(f"`{item}`" for item in entry.get("only", ())) or ("none" if "only" in entry else "")
+            unless = ", ".join(f"`{item}`" for item in entry.get("unless", ()))
+            rows.append([programs, *(text.replace("|", "\\|") for text in ("; ".join(said), options, unless))])
     listed = ", ".join(f"`{name}`" for name in safe["programs"])
-    return f"Whatever they are given: {listed}.\n\n" + _table(["program", "only with", "not with"], rows)
+    return f"Whatever they are given: {listed}.\n\n" + _table(
+        ["program", "only with", "options that there may be", "not with"], rows
+    )
 
 
 def guard_home() -> str:

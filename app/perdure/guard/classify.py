@@ -13,12 +13,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import translate
 
-from perdure.domain.effect import Act, Effect, Hole, Spelling, Text, Word
+from perdure.domain.effect import Act, Effect, Word
 from perdure.domain.record import dataclass, field
 from perdure.domain.verdict import Reason, Risk, Ruling
-from perdure.guard.little_languages import only_prints
+from perdure.guard import read_only
 from perdure.guard.paths import show_word
 from perdure.guard.patterns import place_text, split, without_dots
 
@@ -34,19 +33,6 @@ class Classification:
     ruling: Ruling
     risk: Risk
     reasons: tuple[Reason, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Safe:
-    unless: tuple[str, ...] = ()
-    words: tuple[tuple[str, ...], ...] = ()
-    operands: int | None = None
-    language: str = ""
-    needs: tuple[str, ...] = ()
-
-
-_LOOKS = _Safe()
-"""A program that looks, whatever its arguments are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +56,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Table:
-    safe: dict[str, _Safe] = field(default_factory=dict)
+    safe: dict[str, list[read_only.Rule]] = field(default_factory=dict)
     described: frozenset[str] = frozenset()
     steering: tuple[str, ...] = ()
     rules: dict[str, list[_Rule]] = field(default_factory=dict)
@@ -92,6 +78,11 @@ def reason_codes() -> frozenset[str]:
     table = _table(())
     rules = {rule.code for rules in table.rules.values() for rule in rules}
     return frozenset(rules | {place.code for place in table.places})
+
+
+def safe_rules(program: str) -> Sequence[read_only.Rule]:
+    """Return the rules by which a program changes nothing, one of which must hold."""
+    return _table(()).safe.get(program, ())
 
 
 def _reasons(effect: Effect, homes: tuple[str, ...]) -> Iterator[tuple[Risk, Reason]]:
@@ -184,7 +175,7 @@ def is_known_program(effect: Effect) -> bool:
 def has_rules(effect: Effect) -> bool:
     """Return whether the program that is run is known for more than looking, be it with some arguments alone."""
     table, name = _table(()), (effect.operand.known or "").rpartition("/")[2]
-    return name in table.rules or table.safe.get(name, _LOOKS) != _LOOKS
+    return name in table.rules or any(rule is not read_only.WHATEVER for rule in table.safe.get(name, ()))
 
 
 def only_looks(effect: Effect) -> bool:
@@ -202,13 +193,13 @@ def _running(effect: Effect) -> tuple[Risk, Reason]:
     # A program beside the work is whatever somebody made it, also where it is called `ls`.
     known = not folder or folder in {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"}
     low = Risk.LOW, Reason(code="safe", text=f"`{written}` changes nothing", span=effect.span)
-    steered = [name for name in effect.assigned if _any_of(table.steering).match(name)]
+    steered = [name for name in effect.assigned if read_only.any_of(table.steering).match(name)]
     if steered:
         reason = f"`{written}` runs with another {', '.join(steered)}, and may do something else then"
         low = Risk.MEDIUM, Reason(code="steered", text=reason, span=effect.span)
     if known:
         words = [word.known for word in effect.arguments]
-        if (safe := table.safe.get(name)) is not None and _is_safe(safe, effect.arguments, words):
+        if any(read_only.holds(rule, effect.arguments) for rule in table.safe.get(name, ())):
             return low
         fitting = [rule for rule in table.rules.get(name, ()) if _fits(rule, effect.arguments, words)]
         if fitting:
@@ -221,51 +212,19 @@ def _running(effect: Effect) -> tuple[Risk, Reason]:
     )
 
 
-def _is_safe(rule: _Safe, arguments: Sequence[Word], known: Sequence[str | None]) -> bool:
-    if rule.unless and any(_may_be(spelling, rule.unless) for word in arguments for spelling in word.spellings):
-        return False
-    operands = [word for word in known if word is None or not word.startswith("-")]
-    if rule.words and not any(_begins(known, operands, words) for words in rule.words):
-        return False
-    # A word that is not known may be several.
-    if rule.operands is not None and (len(operands) > rule.operands or None in operands):
-        return False
-    if rule.needs and not any(word in rule.needs for word in known):
-        return False
-    if rule.language:
-        return only_prints(rule.language, [word.spellings for word in arguments])
-    return True
+def _starts(known: Sequence[str | None]) -> Iterator[int]:
+    """Yield where a program's own command may stand: first, or behind an option and what may be its value."""
+    yield 0
+    for at, word in enumerate(known):
+        if word is None or not word.startswith("-"):
+            if not at or not (known[at - 1] or "").startswith("-"):
+                return
+            yield at + 1
 
 
-def _may_be(spelling: Spelling, patterns: tuple[str, ...]) -> bool:
-    """Return whether a word may come out as something that one of the globs matches: a hole may be anything."""
-    if len(spelling) == 1 and isinstance(only := spelling[0], Text):
-        written = only.text
-    elif any(isinstance(piece, Hole) for piece in spelling):
-        head = ""
-        for piece in spelling:
-            if not isinstance(piece, Text):
-                break
-            head += piece.text
-        known = [re.split(r"[*?\[]", pattern, maxsplit=1)[0] for pattern in patterns]
-        return any(head.startswith(fixed) or fixed.startswith(head) for fixed in known)
-    else:
-        written = "".join(getattr(piece, "text", "") for piece in spelling)
-    # A long option may be given by its beginning.
-    name = written.partition("=")[0]
-    if len(name) > 2 and name.startswith("--") and any(pattern.startswith(name) for pattern in patterns):
-        return True
-    return _any_of(patterns).match(written) is not None
-
-
-@functools.cache
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """Return the expression of what one of the globs matches."""
-    return re.compile("|".join(map(translate, patterns)))
-
-
-def _begins(known: Sequence[str | None], plain: Sequence[str | None], words: tuple[str, ...]) -> bool:
+def _begins(known: Sequence[str | None], words: tuple[str, ...]) -> bool:
     """Return whether the first words that are no option are these; an option of the rule may stand anywhere."""
+    plain = [word for word in known if word is None or not word.startswith("-")]
     at = 0
     for word in words:
         if word.startswith("-"):
@@ -279,10 +238,11 @@ def _begins(known: Sequence[str | None], plain: Sequence[str | None], words: tup
 
 
 def _fits(rule: _Rule, arguments: Sequence[Word], known: Sequence[str | None]) -> bool:
-    plain = [word for word in known if word is None or not word.startswith("-")] if rule.words else []
-    if rule.words and not any(_begins(known, plain, words) for words in rule.words):
+    if rule.words and not any(_begins(known[at:], words) for at in _starts(known) for words in rule.words):
         return False
-    if rule.options and not any(_may_be(spelling, rule.options) for word in arguments for spelling in word.spellings):
+    if rule.options and not any(
+        read_only.may_be(spelling, rule.options) for word in arguments for spelling in word.spellings
+    ):
         return False
     return rule.without is None or rule.without.search(" ".join(word or "" for word in known)) is None
 
@@ -292,17 +252,12 @@ def _table(homes: tuple[str, ...]) -> _Table:
     raw = _raw()
     table = _Table()
     safe = _mapping(raw["safe"])
-    table.safe = {name: _Safe() for name in _texts(safe["programs"])}
-    for name, entry in _mapping(safe["with"]).items():
-        values = _mapping(entry)
-        operands = values.get("operands")
-        table.safe[name] = _Safe(
-            unless=_texts(values.get("unless", [])),
-            words=tuple(tuple(words.split()) for words in _texts(values.get("words", []))),
-            operands=operands if isinstance(operands, int) else None,
-            language=str(values.get("language", "")),
-            needs=_texts(values.get("needs", [])),
-        )
+    table.safe = {name: [read_only.WHATEVER] for name in _texts(safe["programs"])}
+    for names, entries in _mapping(safe["with"]).items():
+        for entry in entries if isinstance(entries, list) else [entries]:
+            rule = _read_only(_mapping(entry))
+            for name in names.split():
+                table.safe.setdefault(name, []).append(rule)
     table.steering = _texts(_mapping(raw["steering"])["variables"])
     table.described = frozenset(_texts(_mapping(raw["described"])["programs"]))
     for entry in _entries(raw["rule"]):
@@ -328,6 +283,18 @@ def _table(homes: tuple[str, ...]) -> _Table:
             )
         )
     return table
+
+
+def _read_only(values: Mapping[str, object]) -> read_only.Rule:
+    operands, only = values.get("operands"), values.get("only")
+    return read_only.Rule(
+        leading=_texts(values.get("leading", [])),
+        words=tuple(tuple(words.split()) for words in _texts(values.get("words", []))),
+        unless=_texts(values.get("unless", [])),
+        only=_texts(only) if only is not None else None,
+        operands=operands if isinstance(operands, int) else None,
+        language=str(values.get("language", "")),
+    )
 
 
 @functools.lru_cache(maxsize=1)

@@ -106,7 +106,7 @@ def _fields(parts: tuple[Part, ...], state: State, machine: Substitutions) -> li
                 )
                 addition = tuple(_matched(pieces, state) for pieces in addition)
                 if "[" in text and _open_bracket(parts[number:]):
-                    addition = values.unknown("[…]")
+                    addition = _loose("[…]")
             ways = _appended(ways, addition)
         elif isinstance(part, Parameter) and _is_list(part):
             ways = _listed(ways, part, state, machine)
@@ -118,7 +118,7 @@ def _fields(parts: tuple[Part, ...], state: State, machine: Substitutions) -> li
             # Nothing is known of the word any more; commands in what is left of it run all the same.
             ways, lost = [((), None)], True
     if lost:
-        return [values.unknown()]
+        return [_loose("")]
     finished = [done if current is None else (*done, current) for done, current in ways]
     if "dotglob" in state.options or state.variables.get("GLOBIGNORE"):
         return (
@@ -156,7 +156,7 @@ def _listed(ways: list[_Way], part: Parameter, state: State, machine: Substituti
     """Append ``"$@"`` and the like: a field for each element."""
     listed = _list(part, state, machine)
     if listed is None:
-        return _appended(ways, values.unknown(f"${part.name}"))
+        return _appended(ways, _loose(f"${part.name}"))
     if not part.quoted:
         for number, item in enumerate(listed):
             if number:
@@ -181,7 +181,7 @@ def _split(ways: list[_Way], addition: Value, state: State) -> list[_Way]:
     separators = state.variables.get("IFS", values.text(" \t\n"))
     known = values.known(separators) if separators is not None else " \t\n"
     if known is None:
-        return _appended(ways, values.unknown("IFS"))
+        return _appended(ways, _loose("IFS"))
     result: list[_Way] = []
     for pieces in addition:
         split = _split_pieces(pieces, known)
@@ -206,7 +206,7 @@ def _split_pieces(pieces: Spelling, separators: str) -> list[Spelling | None]:
     pattern = f"[{re.escape(separators)}]+"
     for piece in pieces:
         if not isinstance(piece, Text):
-            stretches[-1].append(piece)
+            stretches[-1].append(values.Loose(piece.name) if type(piece) is Hole else piece)
             if isinstance(piece, values.Names):
                 stretches.append([piece])
             continue
@@ -225,6 +225,11 @@ def _matched(pieces: Spelling, state: State) -> Spelling:
     for piece in pieces:
         result += values.globbed(piece.text) if isinstance(piece, Text) else (piece,)
     return tuple(result)
+
+
+def _loose(name: str) -> Value:
+    """Return what any number of words may come of."""
+    return ((values.Loose(name),),)
 
 
 def _open_bracket(parts: tuple[Part, ...]) -> bool:

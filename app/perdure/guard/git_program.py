@@ -1,13 +1,13 @@
 """`git`: what it runs for others, and what it takes away.
 
-Owns: aliases and settings on the command line, ``stash``, ``submodule foreach``, ``bisect run``, ``rebase -x``.
-Does not own: subcommands that the table describes (clean, rm, worktree).
+Owns: aliases and settings on the command line and in a repository, ``stash``, ``submodule foreach``, ``bisect run``,
+``rebase -x``. Does not own: subcommands that the table describes (clean, rm, worktree).
 """
 
 from __future__ import annotations
 
 from perdure.domain.effect import Act, Certainty
-from perdure.guard import values, verbs, wrappers
+from perdure.guard import git_settings, values, verbs, wrappers
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
 from perdure.guard.values import Value
@@ -41,10 +41,27 @@ def run(machine: Machine, _name: str, words: list[Value], state: State) -> None:
     subcommand = values.known(operands[0]) if operands else None
     for setting in arguments.values(frozenset({"-c"})):
         _setting(machine, values.known(setting) or "", operands, state)
+    _configured(machine, state)
     if subcommand == "stash":
         _stash(machine, operands[1:], state)
     else:
         _runs(machine, subcommand, operands[1:], state)
+
+
+def _configured(machine: Machine, state: State) -> None:
+    """Note what the configuration of the repository makes git run, as if the command line said so."""
+    found = {
+        setting
+        for directory in values.texts(state.directories) or ()
+        for setting in git_settings.programs(directory, machine.session.probe)
+    }
+    for key, value in sorted(found):
+        machine.emit(
+            Act.RUN, values.text("git"), state, by="git", arguments=(values.text("-c"), values.text(f"{key}={value}"))
+        )
+        if value and not key.endswith(("path", "process")):
+            with machine.under(Certainty.CONDITIONAL):
+                machine.own_shell(values.text(value), state, f"the repository's {key}")
 
 
 def _setting(machine: Machine, text: str, operands: list[Value], state: State) -> None:

@@ -69,6 +69,16 @@ class Probe(Protocol):
         """Return a number that is another one when a file or a directory was changed; None where there is none."""
 
 
+def _read(path: str, size: int) -> bytes | None:
+    """Return the beginning of a file; None of what is no file: opening a pipe would wait for somebody to write."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(handle, "rb") as file:
+            return file.read(size) if stat.S_ISREG(os.fstat(handle).st_mode) else None
+    except (OSError, ValueError):
+        return None
+
+
 class Machine:
     """The filesystem of this machine."""
 
@@ -112,22 +122,18 @@ class Machine:
         return found
 
     def text(self, path: str) -> str | None:
-        try:
-            with open(path, "rb") as file:
-                return file.read(LARGEST_TEXT).decode(errors="surrogateescape")
-        except (OSError, ValueError):
-            return None
+        read = _read(path, LARGEST_TEXT)
+        return read.decode(errors="surrogateescape") if read is not None else None
 
     def is_directory(self, path: str) -> bool | None:
         found = self.identity(path)
         return found is not None and found.directory
 
     def script(self, path: str) -> str | None:
+        read = _read(path, LARGEST_TEXT + 1)
         try:
-            with open(path, "rb") as file:
-                read = file.read(LARGEST_TEXT + 1)
-            return None if len(read) > LARGEST_TEXT else read.decode()
-        except (OSError, ValueError):
+            return read.decode() if read is not None and len(read) <= LARGEST_TEXT else None
+        except ValueError:
             return None
 
     def held(self, path: str) -> bool:

@@ -30,6 +30,11 @@ class Names(Hole):
     """Several names, with blanks or newlines between."""
 
 
+@dataclass(frozen=True, slots=True)
+class Loose(Hole):
+    """Characters without quotes around them, which a shell makes any number of words of."""
+
+
 DIGITS = Name("[0-9]*")
 """Stands for a number: it has no slash and no dot in front."""
 FRESH = Name("[0-9A-Za-z]*")
@@ -106,7 +111,7 @@ def merged(pieces: Spelling) -> Spelling:
                 result[-1] = Text(last.text + piece.text)
                 continue
         elif isinstance(piece, Hole) and isinstance(last, Hole):
-            result[-1] = last if isinstance(last, Names) else piece
+            result[-1] = last if isinstance(last, Names | Loose) and type(piece) is Hole else piece
             continue
         result.append(piece)
     return tuple(result) if len(result) <= _MOST_PIECES else (Hole(),)
@@ -181,7 +186,7 @@ def lines(value: Value) -> list[Value] | None:
             head, *rest = piece.text.split("\n")
             result[-1].append(Text(head))
             result += [[Text(line)] for line in rest]
-        elif type(piece) in {Hole, Names}:
+        elif type(piece) in {Hole, Loose, Names}:
             return None
         else:  # a name that a glob or a search finds is on one line
             result[-1].append(piece)

@@ -68,7 +68,10 @@ def test_what_changes_nothing_that_matters_is_allowed(made: Effect) -> None:
         (run("xxd", "-r", "f"), Risk.MEDIUM, "unknown-program"),
         (run("find", ".", "-fprint", "f"), Risk.MEDIUM, "unknown-program"),
         (run("git", "log", "--output=f"), Risk.MEDIUM, "repository"),
-        (run("git", "-c", "core.pager=x", "log"), Risk.MEDIUM, "repository"),
+        (run("git", "-c", "core.pager=x", "log"), Risk.MEDIUM, "runs-code"),
+        (run("git", "-C", "x", "push", "--force"), Risk.HIGH, "history-loss"),
+        (run("docker", "--log-level", "info", "rm", "x"), Risk.HIGH, "container-loss"),
+        (effect(Act.OVERWRITE, ".git", by=">"), Risk.HIGH, "own-config"),
         (run("git", "push", "--force"), Risk.HIGH, "history-loss"),
         (run("git", "push", "origin", "+main"), Risk.HIGH, "history-loss"),
         (run("git", "reset", "--hard"), Risk.HIGH, "history-loss"),
@@ -126,15 +129,13 @@ def test_the_highest_risk_of_a_line_stands_first() -> None:
 @pytest.mark.proves("guard-safe-by-options")
 def test_the_table_of_programs_names_none_twice_and_nothing_unknown() -> None:
     raw = tomllib.loads(resources.files("perdure.guard").joinpath("risks.toml").read_text(encoding="utf-8"))
-    named = [*raw["safe"]["programs"], *raw["safe"]["with"]]
-    assert sorted(named) == sorted(set(named))
-    assert not set(named) & set(raw["described"]["programs"])
-    assert {key for entry in raw["safe"]["with"].values() for key in entry} <= {
-        "unless",
-        "words",
-        "operands",
-        "language",
-        "needs",
-    }
+    programs, limited = raw["safe"]["programs"], raw["safe"]["with"]
+    assert sorted(programs) == sorted(set(programs))
+    named = {name for names in limited for name in names.split()}
+    assert not set(programs) & named
+    assert not (set(programs) | named) & set(raw["described"]["programs"])
+    rules = [rule for entry in limited.values() for rule in (entry if isinstance(entry, list) else [entry])]
+    assert {key for rule in rules for key in rule} == {"leading", "words", "only", "unless", "operands", "language"}
+    assert all({"words", "only", "unless", "operands", "language"} & set(rule) for rule in rules)
     for rule in raw["rule"]:
         assert set(rule) <= {"programs", "words", "options", "without", "risk", "code", "text"}

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.domain.effect import Act, Certainty, Effect, Hole, Pattern, Reading, Text, Word
+from perdure.domain.effect import Act, Certainty, Effect, Pattern, Reading, Text, Word
 from perdure.guard import reading
 from perdure.guard.session import NoProbe, Session
+from perdure.guard.values import Loose
 
 HOME = "/home/you"
 
@@ -329,4 +330,4 @@ def test_a_fault_of_the_reader_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_an_unknown_value_never_becomes_empty() -> None:
     (effect,) = [effect for effect in read("rm -rf $X/").effects if effect.act is Act.DELETE]
-    assert effect.operand == Word(((Hole("$X"), Text("/")),))
+    assert effect.operand == Word(((Loose("$X"), Text("/")),))

@@ -42,10 +42,20 @@ def test_a_program_with_code_that_is_not_known_is_asked_about(name: str) -> None
     assert [line for line in lines if judged(line).ruling is Ruling.ALLOW] == []
 
 
-def shortened(entry: Mapping[str, Any], name: str) -> Iterator[str]:
+LIMITED = [
+    (name, rule)
+    for names, entry in RISKS["safe"]["with"].items()
+    for name in names.split()
+    for rule in (entry if isinstance(entry, list) else [entry])
+]
+
+
+def changing(name: str, rule: Mapping[str, Any]) -> Iterator[str]:
     """Yield lines that give a program one of the options with which it does something, also by its beginning."""
-    words = (entry.get("words") or [""])[0]
-    for pattern in entry.get("unless", ()):
+    words = (rule.get("words") or [""])[0].replace("*", "x")
+    if "only" in rule:
+        yield from (f"{name} {words} {option} x" for option in ("--unheard-of", "--unheard=of", "-%"))
+    for pattern in rule.get("unless", ()):
         option = pattern.rstrip("*").rstrip("=")
         if any(sign in option for sign in "*?[") or len(option) < 2:
             continue
@@ -57,9 +67,10 @@ def shortened(entry: Mapping[str, Any], name: str) -> Iterator[str]:
 
 
 @pytest.mark.proves("guard-safe-by-options")
-@pytest.mark.parametrize("name", sorted(RISKS["safe"]["with"]))
-def test_no_option_that_changes_something_is_allowed_by_its_beginning(name: str) -> None:
-    lines = [*shortened(RISKS["safe"]["with"][name], name), f'{name} "$(cat x)"']
+@pytest.mark.parametrize(("name", "rule"), LIMITED)
+def test_no_option_that_changes_something_is_allowed_by_its_beginning(name: str, rule: Mapping[str, Any]) -> None:
     harmless = {"--hostname-bin"}  # without a value it is none
-    allowed = [line for line in lines if judged(line).ruling is Ruling.ALLOW and not harmless & set(line.split())]
-    assert [line for line in allowed if "unless" in RISKS["safe"]["with"][name]] == []
+    words = (rule.get("words") or [""])[0].replace("*", "x")
+    lines = [*changing(name, rule), f"{name} {words} $(cat x)", f"{name} --unheard-of {words}" if words else ""]
+    allowed = [line for line in lines if line and judged(line).ruling is Ruling.ALLOW]
+    assert [line for line in allowed if not harmless & set(line.split()) and "language" not in rule] == []
