@@ -255,9 +255,9 @@ def _table(homes: tuple[str, ...]) -> _Table:
     table.safe = {name: [read_only.WHATEVER] for name in _texts(safe["programs"])}
     for names, entries in _mapping(safe["with"]).items():
         for entry in entries if isinstance(entries, list) else [entries]:
-            rule = _read_only(_mapping(entry))
+            limited = _read_only(_mapping(entry))
             for name in names.split():
-                table.safe.setdefault(name, []).append(rule)
+                table.safe.setdefault(name, []).append(limited)
     table.steering = _texts(_mapping(raw["steering"])["variables"])
     table.described = frozenset(_texts(_mapping(raw["described"])["programs"]))
     for entry in _entries(raw["rule"]):
