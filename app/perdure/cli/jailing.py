@@ -23,7 +23,7 @@ from perdure.jail.service import Jail
 from perdure.tools.confinement import Confinement, layers_of
 from perdure.tools.run_record import record_folder
 from perdure.tools.terminal import Request
-from perdure.tools.ways import local_way
+from perdure.tools.ways import meant_by
 
 
 def policy_of(file: AppFile) -> Policy:
@@ -80,8 +80,8 @@ def hides_state(session: Session, guard: Guard, request: Request, environment: M
         confinement = confinement_of(session, guard)
     except SettingsInvalid:
         return False
-    way = local_way(request.words, cwd=request.cwd, environment=environment)
-    return confinement.hides_state(way.command[0], request.command, request.script)
+    meant = meant_by(request.words, request.script, cwd=request.cwd, environment=environment)
+    return confinement.hides_state(meant, request.command, request.script)
 
 
 def layers_here(session: Session, guard: Guard) -> tuple[Layer, ...]:

@@ -6,6 +6,7 @@ command (tools). It is the only module of the jail that asks the system or start
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -127,11 +128,53 @@ class LinuxSystem:
 
 
 def is_replaceable(program: str) -> bool:
-    """Return whether a user who is not root could have put this program there; root could have put anything."""
+    """Return whether a user who is not root could have put this program there; root could have put anything.
+
+    What a user owns counts whatever its mode is, because the mode is the owner's; so does every directory and every
+    link on the way, because whoever can name one anew decides what the path leads to.
+
+    Args:
+        program: absolute.
+    """
     if not hasattr(os, "geteuid") or os.geteuid() == 0:
         return False
     real = os.path.realpath(program)
-    return any(os.access(path, os.W_OK) for path in (real, os.path.dirname(real), os.path.dirname(program)))
+    return os.access(real, os.W_OK) or _is_own(real) or any(_can_rename(entry) for entry in _way_to(program))
+
+
+def _way_to(path: str) -> Iterator[str]:
+    """Return every entry that is gone through to the file, the links that lead to another one first."""
+    left, seen = [path], set[str]()
+    while left:
+        entry = ""
+        names = os.path.normpath(left.pop()).split(os.sep)[1:]
+        for place, name in enumerate(names):
+            entry = f"{entry}{os.sep}{name}"
+            if entry in seen:
+                continue
+            seen.add(entry)
+            with contextlib.suppress(OSError):
+                target = os.path.join(os.path.realpath(os.path.dirname(entry)), os.readlink(entry))
+                left.append(os.path.join(target, *names[place + 1 :]))
+            yield entry
+
+
+def _can_rename(entry: str) -> bool:
+    """Return whether this user can have the directory hold something else by that name."""
+    folder = os.path.dirname(entry)
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return True  # what cannot be looked at is not known to be anybody's
+    may = os.access(folder, os.W_OK) and (not found.st_mode & stat.S_ISVTX or _is_own(entry))
+    return may or found.st_uid == os.geteuid()
+
+
+def _is_own(path: str) -> bool:
+    try:
+        return os.lstat(path).st_uid == os.geteuid()
+    except OSError:
+        return True
 
 
 def _changed(folder: str) -> int | None:

@@ -111,7 +111,7 @@ class Confinement:
         """Return the jail as it is for one command.
 
         Args:
-            program: the file that is started for it.
+            program: the file that it is for; of a text for a shell, the one that its first word names.
             command: program and arguments; empty for a script.
             script: the text for a shell.
 

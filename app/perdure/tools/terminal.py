@@ -58,7 +58,7 @@ from perdure.tools.environment import scrub, shell_words
 from perdure.tools.operands import resolved
 from perdure.tools.run_record import RunRecord
 from perdure.tools.sentinels import Damage, Sentinels
-from perdure.tools.ways import Way, far_way, local_way, place_of
+from perdure.tools.ways import Way, far_way, local_way, meant_by, place_of
 
 SECONDS = 120.0
 """How long a command may take unless told."""
@@ -182,7 +182,8 @@ class Terminal:
         record = self.record(run)
         environment = scrub(self.environ, self.own_folders, run)
         way = self._way(request, environment, run)
-        hidden = functools.partial(self.confinement.hides_state, way.command[0], request.command, request.script)
+        meant = meant_by(request.words, request.script, cwd=request.cwd, environment=environment)
+        hidden = functools.partial(self.confinement.hides_state, meant, request.command, request.script)
         place = place_of(request.backend, request.cwd, request.far_cwd, environment, hidden)
         # A text may take its whole budget to read: nothing else of this process waits for it.
         view, decision = await anyio.to_thread.run_sync(self._decide, request, place, self.decide)
@@ -190,7 +191,7 @@ class Terminal:
         masked = mask(operation := operation_of(request))
         unjailed: JailUnavailable | None = None
         try:
-            jail = await anyio.to_thread.run_sync(self._jail, request, way.command[0])
+            jail = await anyio.to_thread.run_sync(self._jail, request, meant)
         except JailUnavailable as error:
             unjailed, jail = error, Layer(name=JAIL, why_not=str(error.context["why_not"]))
         layers = layers_of(jail)

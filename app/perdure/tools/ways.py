@@ -85,6 +85,19 @@ def place_of(
     return Place(cwd=far_cwd or _FAR_FOLDER, home=home)
 
 
+def meant_by(words: Sequence[str], script: str | None, *, cwd: str, environment: Mapping[str, str]) -> str:
+    """Return the file that a command on this machine is for: of a text, what its shell would find by the first word.
+
+    Args:
+        words: what is started.
+        script: the text for a shell, where it is one; of more than words only the shell is known.
+        cwd: where it is started.
+        environment: what it gets.
+    """
+    named = words if script is None else script.split() or words
+    return os.path.join(cwd, _found(named, environment)[0])
+
+
 def _found(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """Return the words with the program that the PATH of a command finds, not the one that the app's own would."""
     program = words[0]

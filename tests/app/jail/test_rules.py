@@ -12,12 +12,14 @@ from perdure.guard.probe import Machine
 from perdure.guard.roots import Root
 from perdure.jail import machine
 from perdure.jail.bubblewrap import DROPPED, Means, Status, explain_failure, make_arguments, parse_status
-from perdure.jail.machine import LinuxSystem
+from perdure.jail.machine import LinuxSystem, is_replaceable
 from perdure.jail.mounts import Mount, other_names, parse_mounts
 from perdure.jail.plan import Plan, make_plan
 from perdure.jail.policy import Mode, Policy, PolicyUnfit, parse_policy
 from perdure.jail.seatbelt import make_profile, quoted
 from perdure.jail.service import Jail
+from perdure.tools.confinement import Confinement
+from perdure.tools.ways import meant_by
 
 PLAN = Plan(
     pinned=("/srv", "/srv/u"),
@@ -282,3 +284,85 @@ def test_without_a_proc_of_its_own_a_user_is_jailed_all_the_same_and_root_is_not
     found = jail(FakeSystem("/b", root=False, tries=["no /proc", None]))
     assert found.why_not() is None
     assert "--unshare-pid" not in found.arguments("/", None)
+
+
+@pytest.fixture
+def as_user(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Have this process act as a user who is not root, whose every file is below `tmp_path`, and return its number."""
+    if os.geteuid() != 0:
+        return os.geteuid()
+    user = 65534
+    access = os.access
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+
+    def granted(path: str, mode: int) -> bool:
+        if not access(path, mode) or mode != os.W_OK:
+            return access(path, mode)
+        found = os.stat(path)
+        return bool(found.st_mode & (0o200 if found.st_uid == user else 0o002))
+
+    monkeypatch.setattr(os, "access", granted)
+    return user
+
+
+def test_a_program_of_the_system_is_nobodys_to_replace(as_user: int) -> None:
+    assert as_user
+    assert not is_replaceable(os.path.realpath("/bin/sh"))
+    assert not is_replaceable("/bin/sh")
+
+
+@pytest.mark.proves("jail-never-laxer")
+@pytest.mark.parametrize(
+    "how", ["its file", "its directory", "a directory above", "a link to it", "a link on the way", "a link of a link"]
+)
+def test_what_a_user_could_have_put_there_is_replaceable_whatever_its_mode(
+    how: str, as_user: int, tmp_path: Path
+) -> None:
+    """Who owns a file or a directory may give himself the right to write, so a mode without it says nothing."""
+    mine, program = tmp_path / "mine", tmp_path / "above" / "in" / "program"
+    for folder in (mine, program.parent):
+        folder.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    (mine / "sh").symlink_to("/bin/sh")
+    (mine / "bin").symlink_to("/bin")
+    (tmp_path / "again").symlink_to(mine / "sh")
+    named, own = {
+        "its file": (program, program),
+        "its directory": (program, program.parent),
+        "a directory above": (program, program.parent.parent),
+        "a link to it": (mine / "sh", mine),
+        "a link on the way": (mine / "bin" / "sh", mine),
+        "a link of a link": (tmp_path / "again", mine),
+    }[how]
+    if os.getuid() == 0:
+        assert not is_replaceable(str(named))
+        os.chown(own, as_user, -1)
+    own.chmod(0o555)
+    assert is_replaceable(str(named))
+    own.chmod(0o755)
+
+
+@pytest.mark.proves("jail-never-laxer")
+def test_a_text_is_for_the_program_that_its_first_word_names(as_user: int, tmp_path: Path) -> None:
+    """Else what an operator lists would run outside as whatever an earlier run has put there: the shell is nobody's."""
+    own = tmp_path / "build"
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    if os.getuid() == 0:
+        os.chown(own, as_user, -1)
+    confinement = Confinement(
+        jail=jail(FakeSystem(None, root=False, tries=[])),
+        policy=parse_policy({"outside": ["build *", f"{own} *", "./build *", "sh -c *"]}, "app.yaml: jail"),
+    )
+
+    def layer_of(*words: str, script: str | None = None) -> str | None:
+        given = ("/bin/bash", "-c", script) if script is not None else words
+        environment = {"PATH": f"{tmp_path}:/bin"}
+        meant = meant_by(given, script, cwd=str(tmp_path), environment=environment)
+        return confinement.layer_for(meant, () if script is not None else words, script).why_not
+
+    for name in ("build", str(own), "./build"):
+        told = {layer_of(name, "all"), layer_of(script=f"{name} all"), layer_of(script=f" {name}")}
+        assert told == {"bubblewrap (bwrap) is not installed"}
+    assert layer_of("sh", "-c", "true") == "the operator has 'sh -c *' run outside"
+    assert layer_of(script="sh -c true") == "the operator has 'sh -c *' run outside"
