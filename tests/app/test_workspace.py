@@ -26,6 +26,7 @@ from perdure.guard.files import find_path_fault
 from perdure.guard.probe import Machine
 from perdure.guard.roots import protected_roots
 from perdure.guard.service import Guard, View
+from perdure.tools.entries import hold
 from perdure.tools.patching import EditUnfit, apply_edits, show_diff
 from perdure.tools.workspace import LARGEST_WRITE, LocalWorkspace
 from tests.app.approvals.made import authority
@@ -222,6 +223,84 @@ def test_a_file_of_ssh_is_written_where_the_session_asks_nothing_and_a_list_of_k
     (free.work / "keys").symlink_to(free.user / ".ssh" / "authorized_keys")
     with pytest.raises(FileRefused):
         free.files.write("keys", "key")
+
+
+@pytest.mark.proves("files-atomic")
+def test_what_cannot_leave_its_directory_is_not_said_to_have_moved(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second name could be made, the first not taken away: a rename of one file to itself does nothing, in peace."""
+    (agent.work / "locked").mkdir()
+    (agent.work / "locked" / "a").write_text("a")
+
+    def refuse(path: str, *, dir_fd: int | None = None) -> None:
+        if path == "a":
+            raise PermissionError(13, "Permission denied")
+        unlink(path, dir_fd=dir_fd)
+
+    unlink = os.unlink
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(ToolFailed, match="locked/a: Permission denied"):
+        agent.files.move("locked/a", "b")
+    assert sorted(os.listdir(agent.work)) == ["locked"]
+    assert (agent.work / "locked" / "a").stat().st_nlink == 1
+
+
+@pytest.mark.proves("files-atomic")
+def test_new_contents_get_no_rights_of_the_owner_and_stay_the_owners(agent: Agent) -> None:
+    path = agent.work / "program"
+    path.write_text("old")
+    if os.geteuid() == 0:
+        os.chown(path, 65534, 65534)
+    path.chmod(0o6750)
+    before = path.stat()
+    agent.files.write("program", "new")
+    after = path.stat()
+    assert (after.st_uid, after.st_gid) == (before.st_uid, before.st_gid)
+    assert (path.read_text(), oct(stat.S_IMODE(after.st_mode))) == ("new", oct(0o750))
+
+
+@pytest.mark.proves("files-atomic")
+def test_another_group_gets_what_everybody_has_where_the_old_one_cannot_be_kept(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = agent.work / "shared"
+    path.write_text("old")
+    path.chmod(0o664)
+    found = os.fstat
+
+    def refuse(handle: int, user: int, group: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    def elsewhere(handle: int) -> os.stat_result:
+        whole = list(found(handle))
+        whole[stat.ST_GID] += 1
+        return os.stat_result(whole)
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    old = path.stat()
+    monkeypatch.setattr(os, "fstat", elsewhere)
+    with hold(str(agent.work)) as folder:
+        folder.replace("shared", b"new", old=old)
+    monkeypatch.undo()
+    assert oct(stat.S_IMODE(path.stat().st_mode)) == oct(0o644)
+
+
+@pytest.mark.proves("files-needs-decision")
+def test_nobody_is_asked_about_what_is_not_there(agent: Agent) -> None:
+    for act in each(
+        lambda: agent.files.delete("gone"),
+        lambda: agent.files.move("gone", "AGENTS.md"),
+    ):
+        with pytest.raises(ToolFailed, match="gone: No such file") as raised:
+            act()
+        assert raised.value.code == "tool-failed"
+    assert agent.asked == []
+    with pytest.raises(FileRefused):
+        agent.files.delete(str(agent.venv / "gone"))
+    (agent.work / "file").write_text("")
+    with pytest.raises(ToolFailed, match="file: it is no directory"):
+        agent.files.entries("file")
 
 
 @pytest.mark.proves("files-atomic")

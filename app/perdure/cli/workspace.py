@@ -13,6 +13,7 @@ from perdure.cli.execute import run_in_terminal
 from perdure.cli.guard import directory_of, make_guard
 from perdure.cli.options import RunOptions
 from perdure.cli.session import Session
+from perdure.domain.errors import ToolFailed, UsageFault
 from perdure.domain.operation import OperationKind, Surface
 from perdure.domain.workspace import CodeResult
 from perdure.tools.terminal import Request
@@ -33,7 +34,10 @@ def make_workspace(session: Session, options: RunOptions) -> LocalWorkspace:
     decider = decider_for(session, authority, runs=True)
     seconds = options["answer_within"] or decider.policy.ttl
     asker = asker_for(session, authority, prompt=prompt, seconds=seconds) if answerable else None
-    cwd = directory_of(session, None)
+    try:
+        cwd = directory_of(session, None)
+    except UsageFault as error:
+        raise ToolFailed("the current directory is gone: run it in one that is there") from error
 
     def start_code(code: str, seconds: float) -> CodeResult:
         request = Request(command=(_PYTHON, "-c", code), cwd=cwd, seconds=seconds, kind=OperationKind.CODE)

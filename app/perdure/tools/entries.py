@@ -58,34 +58,34 @@ class Folder:
                 raise IsADirectoryError(21, "it is no file" if not stat.S_ISDIR(found.st_mode) else "it is a directory")
             return file.read(most + 1), found
 
-    def replace(self, name: str, data: bytes, *, before: Stamp | None, mode: int | None) -> None:
+    def replace(self, name: str, data: bytes, *, old: os.stat_result | None) -> None:
         """Have the entry be a file with these bytes; a crash leaves the old one, or one beside it.
 
         Args:
             name: the entry.
             data: its contents.
-            before: what is there, which is looked at again; None where nothing may be.
-            mode: its permissions; None for those of any new file.
+            old: what is there, which is looked at again, and whose owner and permissions stay; None where nothing
+                may be.
 
         Raises:
             FileExistsError: something is there, or something else.
         """
         draft = f".{name[:100]}.{secrets.token_hex(6)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-        handle = os.open(self._at(draft), flags, 0o666 if mode is None else 0o600, dir_fd=self._handle)
+        handle = os.open(self._at(draft), flags, 0o666 if old is None else 0o600, dir_fd=self._handle)
         try:
             try:
                 view = memoryview(data)
                 while view:
                     view = view[os.write(handle, view) :]
-                if mode is not None and hasattr(os, "fchmod"):
-                    os.fchmod(handle, mode)
+                if old is not None and hasattr(os, "fchmod"):
+                    os.fchmod(handle, _give(handle, old))
                 os.fsync(handle)
             finally:
                 os.close(handle)
-            if before is None:
+            if old is None:
                 self._put(draft, name)
-            elif stamp(self.stat(name)) != before:
+            elif stamp(self.stat(name)) != stamp(old):
                 raise FileExistsError(17, "it was changed meanwhile")
             else:
                 os.replace(self._at(draft), self._at(name), src_dir_fd=self._handle, dst_dir_fd=self._handle)
@@ -119,19 +119,29 @@ class Folder:
         if target.stat(other) is not None:
             raise FileExistsError(17, "something is there already")
         found = self.stat(name)
-        if found is not None and stat.S_ISREG(found.st_mode):
-            with contextlib.suppress(PermissionError, NotImplementedError):
-                # Unlike a rename this never replaces what somebody puts there meanwhile.
-                os.link(
-                    self._at(name),
-                    target._at(other),
-                    src_dir_fd=self._handle,
-                    dst_dir_fd=target._handle,
-                    follow_symlinks=False,
-                )
-                os.unlink(self._at(name), dir_fd=self._handle)
-                return
-        os.rename(self._at(name), target._at(other), src_dir_fd=self._handle, dst_dir_fd=target._handle)
+        if found is None or not stat.S_ISREG(found.st_mode) or not self._link(name, target, other):
+            os.rename(self._at(name), target._at(other), src_dir_fd=self._handle, dst_dir_fd=target._handle)
+            return
+        try:
+            os.unlink(self._at(name), dir_fd=self._handle)
+        except BaseException:
+            # Not a rename instead: of two names of one file it does nothing, and says that it was done.
+            with contextlib.suppress(OSError):
+                os.unlink(target._at(other), dir_fd=target._handle)
+            raise
+
+    def _link(self, name: str, target: Folder, other: str) -> bool:
+        """Have the file be there, too, and return whether it could be; unlike a rename this replaces nothing, ever."""
+        with contextlib.suppress(PermissionError, NotImplementedError):
+            os.link(
+                self._at(name),
+                target._at(other),
+                src_dir_fd=self._handle,
+                dst_dir_fd=target._handle,
+                follow_symlinks=False,
+            )
+            return True
+        return False
 
     def delete(self, name: str, *, below: bool) -> None:
         """Have the entry gone, a link itself; with `below` a directory with all that is in it."""
@@ -153,6 +163,23 @@ class Folder:
                     os.fsync(handle)
                 finally:
                     os.close(handle)
+
+
+def _give(handle: int, old: os.stat_result) -> int:
+    """Have a file belong to whom another one belongs to, as far as that is allowed, and return the mode for it.
+
+    What a program may do by its owner's rights is not handed to new contents, as the kernel does not for a write.
+    """
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    now = os.fstat(handle)
+    if (now.st_uid, now.st_gid) == (old.st_uid, old.st_gid):
+        return mode
+    for owner in (old.st_uid, -1):
+        with contextlib.suppress(PermissionError):
+            os.fchown(handle, owner, old.st_gid)
+            return mode
+    # Another group than it was: it gets what everybody has.
+    return mode & 0o707 | (mode & 0o007) << 3
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ import contextlib
 import functools
 import os
 import secrets
-import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
@@ -115,6 +114,8 @@ class LocalWorkspace:
                     if len(found) == MOST_LISTED:
                         raise ToolFailed(f"{facts.real} holds more than {MOST_LISTED} entries")
                     found.append(_listed(entry))
+        except NotADirectoryError as error:
+            raise ToolFailed(f"{facts.real}: it is no directory", context={"path": facts.real}) from error
         except OSError as error:
             raise _failed(facts.entry, error) from error
         return sorted(found, key=lambda entry: entry.name)
@@ -170,7 +171,7 @@ class LocalWorkspace:
             ToolFailed: it may not or cannot be moved; both are as they were.
         """
         facts, other = self._facts(source), self._facts(target, role="target")
-        before = _status(facts.entry)
+        before = self._there(OperationKind.FILE_MOVE, [facts, other], by="files.move")
         asked = self._require(OperationKind.FILE_MOVE, [facts, other], by="files.move")
         try:
             with (
@@ -191,7 +192,7 @@ class LocalWorkspace:
             ToolFailed: it may not or cannot be.
         """
         facts = self._facts(path)
-        before = _status(facts.entry)
+        before = self._there(OperationKind.FILE_DELETE, [facts], by="files.delete")
         asked = self._require(OperationKind.FILE_DELETE, [facts], by="files.delete")
         try:
             with self._acting(asked), _held(facts.entry) as (folder, name):
@@ -313,10 +314,25 @@ class LocalWorkspace:
 
     def _old_if_allowed(self, kind: OperationKind, facts: FileFacts, *, by: str, may_miss: bool = True) -> _Old:
         """Return what a file holds, unless the floor refuses the operation whatever that is."""
-        view = self.guard.look_at(file_reading(kind, [facts], cwd=self.cwd, by=by))
-        if view.verdict.floor and view.verdict.ruling is Ruling.REFUSE:
-            self._require(kind, [facts], by=by)
+        self._stop_at_floor(kind, [facts], by)
         return self._old(facts.real, may_miss=may_miss)
+
+    def _there(self, kind: OperationKind, facts: Sequence[FileFacts], *, by: str) -> os.stat_result:
+        """Return what the first of the entries is, unless the floor refuses the operation; nobody is asked about none.
+
+        Raises:
+            ToolFailed: there is none.
+        """
+        if (found := _status(facts[0].entry)) is not None:
+            return found
+        self._stop_at_floor(kind, facts, by)
+        raise _failed(facts[0].entry, FileNotFoundError(2, os.strerror(2)))
+
+    def _stop_at_floor(self, kind: OperationKind, facts: Sequence[FileFacts], by: str) -> None:
+        """Refuse what the floor refuses before anything is told of the files."""
+        view = self.guard.look_at(file_reading(kind, facts, cwd=self.cwd, by=by))
+        if view.verdict.floor and view.verdict.ruling is Ruling.REFUSE:
+            self._require(kind, facts, by=by)
 
     def _old(self, path: str, *, may_miss: bool) -> _Old:
         try:
@@ -339,10 +355,9 @@ class LocalWorkspace:
             raise ToolFailed(f"the text for {facts.entry} is not Unicode: {error.reason}") from error
         if len(data) > LARGEST_WRITE:
             raise ToolFailed(f"the text for {facts.entry} is larger than {LARGEST_WRITE} bytes")
-        mode = None if old.status is None else stat.S_IMODE(old.status.st_mode)
         try:
             with _held(facts.real, make=old.status is None) as (folder, name):
-                folder.replace(name, data, before=stamp(old.status), mode=mode)
+                folder.replace(name, data, old=old.status)
         except FileExistsError as error:
             raise FileChanged(f"{facts.real} was left alone: {error.strerror}", context={"path": facts.real}) from error
         except OSError as error:
@@ -398,8 +413,8 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
-def _unchanged(path: str, now: os.stat_result | None, before: os.stat_result | None) -> None:
-    if before is not None and stamp(now) != stamp(before):
+def _unchanged(path: str, now: os.stat_result | None, before: os.stat_result) -> None:
+    if stamp(now) != stamp(before):
         raise FileChanged(f"{path} was left alone: it was changed meanwhile", context={"path": path})
 
 
