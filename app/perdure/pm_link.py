@@ -70,7 +70,8 @@ def _ask(installation: Installation, words: Sequence[str], environ: Mapping[str,
     """Return what PM answers to a command, as JSON."""
     launcher = installation.pm_launcher
     if not os.access(launcher, os.X_OK):
-        return PmAnswer(status="absent", line=f"there is no {launcher}")
+        why = f"{launcher} is not executable" if launcher.is_file() else f"there is no {launcher}"
+        return PmAnswer(status="absent", line=why)
     try:
         process = subprocess.Popen(
             [str(launcher), *words, "--json"],

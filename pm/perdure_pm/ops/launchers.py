@@ -8,6 +8,7 @@ Standard library only, Python 3.9.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -134,7 +135,7 @@ def find_launcher_faults(layout: Layout, commands: list[str], external: Collecti
             continue
         if not found.startswith(before) or not found.endswith(after) or any(part not in found for part in between):
             faults.append(f"the launcher {path} is not what PM writes")
-        elif sys.platform != "win32" and not os.access(path, os.X_OK):
+        elif not _can_be_started(path):
             faults.append(f"the launcher {path} is not executable")
     return faults
 
@@ -180,12 +181,18 @@ def _write(filesystem: ports.Filesystem, layout: Layout, name: str, text: str) -
     path = _place(layout, name)
     data = text.encode()
     # An unchanged launcher keeps its bytes and its inode: a shell may be reading it.
-    if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
-        return
+    if path.is_file() and not path.is_symlink() and _can_be_started(path):
+        with contextlib.suppress(PermissionError):  # one that its owner may not read is written anew
+            if path.read_bytes() == data:
+                return
     filesystem.make_directories(layout.bin)
     if path.is_symlink():
         filesystem.remove_tree(path)  # the link; what it leads to is not PM's to write
     filesystem.write_durable(path, data, mode=0o755)
+
+
+def _can_be_started(path: Path) -> bool:
+    return sys.platform == "win32" or os.access(path, os.X_OK)
 
 
 def _place(layout: Layout, name: str) -> Path:

@@ -41,6 +41,8 @@ def ensure_uv(
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         origin = json.loads(receipt.read_bytes())
         if origin["wheel"] == artefact.sha256 and origin["sha256"] == hash_file(binary):
+            if not os.access(binary, os.X_OK):
+                binary.chmod(0o555)
             return binary
     from perdure_pm.adapters import download  # only here: http takes 20 ms to import, and is needed once
 

@@ -76,6 +76,8 @@ DAMAGES: dict[str, tuple[Callable[[Bench], object], str]] = {
         lambda bench: writable(bench.layout.bin / "fakehost").write_text("#!/bin/sh\n"),
         "launcher-damaged",
     ),
+    "the launcher not executable": (lambda bench: (bench.layout.bin / "fakehost").chmod(0o644), "launcher-damaged"),
+    "PM's launcher not executable": (lambda bench: (bench.layout.bin / "perdure-pm").chmod(0o600), "launcher-damaged"),
     "the home's configuration gone": (lambda bench: bench.layout.config.unlink(), "configuration-missing"),
     "the profile's configuration gone": (lambda bench: bench.config.unlink(), "configuration-missing"),
 }
