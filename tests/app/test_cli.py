@@ -399,10 +399,11 @@ def test_data_that_a_full_disk_takes_not_is_a_failure_and_no_defect(generation: 
 
 
 @pytest.mark.proves("app-stdout-is-data")
+@pytest.mark.parametrize("words", ["tools --json", "exec --json -- true"])
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_are_no_defect(generation: Generation, closed: str) -> None:
+def test_closed_streams_are_no_defect(generation: Generation, closed: str, words: str) -> None:
     """Otherwise the next file that is opened becomes stdout, and gets what belongs on stderr."""
-    command = shlex.join([str(generation.python), "-I", "-m", "perdure", "tools", "--json"])
+    command = shlex.join([str(generation.python), "-I", "-m", "perdure", *words.split()])
     done = subprocess.run(
         ["/bin/sh", "-c", f"{command} {closed}"], capture_output=True, text=True, check=False, timeout=60
     )

@@ -124,11 +124,13 @@ def _says_yes(environ: Mapping[str, str], variable: str) -> bool:
 
 def _ensure_streams() -> None:
     """Give closed standard streams somewhere to go; otherwise the next file opened would become our stdout."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
+    for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             # The lowest free descriptor is the one that is closed.
-            opened = os.open(os.devnull, os.O_RDWR)
-            if number:
-                setattr(sys, name, os.fdopen(opened, "w", closefd=False))
+            os.open(os.devnull, os.O_RDWR)
+    # Python gives none to a stream that was closed, also where something has taken its number since.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # as long as the process

@@ -12,6 +12,10 @@ try:
     import fcntl
 
     _handle = os.open(os.path.join(os.path.dirname(sys.prefix), "lease"), os.O_RDONLY)
+    if _handle < 3:
+        # A closed standard stream, whose number a program's own output or input would be expected at.
+        _low, _handle = _handle, fcntl.fcntl(_handle, fcntl.F_DUPFD, 3)
+        os.close(_low)
     os.set_inheritable(_handle, True)  # noqa: FBT003 - positional only  # positional only
     for _ in range(100):
         try:

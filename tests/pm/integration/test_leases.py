@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -355,3 +357,19 @@ def test_a_process_that_cannot_be_seen_is_told_of_by_its_lease(bench: Bench, old
 
 def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.proves("lease-stops-no-start")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
+def test_a_closed_stream_is_not_where_the_lease_is_held(old: Generation, tmp_path: Path, closed: str) -> None:
+    """Else what the host prints would go to the lease, and it would read it as its input."""
+    told = tmp_path / "told"
+    code = (
+        "import os, pathlib, sys; found = [n for n in range(9) if os.path.exists(f'/dev/fd/{n}')"
+        " and os.path.basename(os.path.realpath(f'/dev/fd/{n}')) == 'lease'];"
+        " pathlib.Path(sys.argv[1]).write_text(repr(found))"
+    )
+    command = shlex.join([str(old.python), "-I", "-c", code, str(told)])
+    subprocess.run(["/bin/sh", "-c", f"{command} {closed}"], check=True, timeout=60)
+    (number,) = json.loads(told.read_text())
+    assert number > 2
