@@ -21,6 +21,7 @@ WRITERS: dict[str, tuple[str, ...]] = {
     "crash-notes": ("profiles/*/crashes", "profiles/*/crashes/**"),
     "held-names": ("state/*/names*",),
     "run-record": ("state", "state/**"),
+    "runs-going-on": ("state", "state/*", "state/*/running-in-*"),
 }
 """What each may write, relative to the home; `**` stands for everything below."""
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from perdure.app_file import PROFILE_VARIABLE, AppFile, AppFileUnfit, find_app_file
 from perdure.approvals.allowlist import Allowlist
-from perdure.approvals.ancestry import run_above
+from perdure.approvals.ancestry import Origin, origin_of_process
 from perdure.approvals.assessors import Asked, Assessed, consult
 from perdure.approvals.commands import judged
 from perdure.approvals.decide import Circumstances, decide, is_for_assessors
@@ -30,7 +30,14 @@ from perdure.approvals.standing import standing
 from perdure.cli.session import Session
 from perdure.domain.assessment import AssessmentRequest
 from perdure.domain.decision import Decision
-from perdure.domain.errors import RefusedInsideRun, StoreBusy, StoreDamaged, StoreNewer, StoreUnavailable
+from perdure.domain.errors import (
+    OriginUnproven,
+    RefusedInsideRun,
+    StoreBusy,
+    StoreDamaged,
+    StoreNewer,
+    StoreUnavailable,
+)
 from perdure.domain.grant import Grant
 from perdure.domain.json_value import JsonValue
 from perdure.domain.operation import Authority, Operation, Principal, Surface
@@ -89,9 +96,22 @@ def require_outside_run(session: Session, what: str) -> None:
 
     Raises:
         RefusedInsideRun: it is.
+        OriginUnproven: nobody can tell.
     """
-    if run_above(session.environ) is not None:
+    origin = origin_here(session)
+    if origin.run is not None:
         raise RefusedInsideRun(f"what a run has started may not {what}: that is for the person who answers for it")
+    if origin.doubt is not None:
+        raise OriginUnproven(
+            f"this process may not {what}, for it cannot be told that no run has started it: {origin.doubt}; do it in "
+            "a terminal that sees all processes above it, in the container where commands run, or outside of any",
+            context={"why": origin.doubt},
+        )
+
+
+def origin_here(session: Session) -> Origin:
+    """Return where this process comes from."""
+    return origin_of_process(session.environ, session.installation.home / "state")
 
 
 def allowlist_of(session: Session) -> Allowlist:
@@ -182,7 +202,7 @@ def what_stands(
         policy: what else the file says.
         by: who has changed it, where that is known.
     """
-    if policy.faults or run_above(session.environ) is not None:
+    if policy.faults or not origin_here(session).outside:
         return None
     path = session.app_file.path
     said: dict[str, JsonValue] = {"by": by or "an edit of the file, seen now", "file": str(path)}

@@ -10,12 +10,11 @@ import os
 import sys
 from pathlib import Path
 
-from perdure.approvals.ancestry import run_above
 from perdure.approvals.asking import SECONDS, Asker
 from perdure.approvals.display import display
 from perdure.approvals.redact import mask
 from perdure.approvals.service import Approvals, Channel
-from perdure.cli.approving import profile_of
+from perdure.cli.approving import origin_here, profile_of
 from perdure.cli.prompt import Elsewhere, Terminal
 from perdure.cli.session import Session
 from perdure.domain.errors import StoreUnavailable
@@ -50,7 +49,7 @@ def approvals_of(session: Session) -> Approvals:
 
 def at_a_terminal(session: Session) -> bool:
     """Return whether a person sits at the streams of this process."""
-    return sys.stdin.isatty() and sys.stderr.isatty() and run_above(session.environ) is None
+    return sys.stdin.isatty() and sys.stderr.isatty() and origin_here(session).outside
 
 
 def asker_for(session: Session, authority: Authority, *, prompt: bool, seconds: float | None) -> Asker:

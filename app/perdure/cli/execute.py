@@ -15,7 +15,9 @@ from pathlib import Path
 import anyio
 
 import perdure
+from perdure.approvals.ancestry import namespace_here
 from perdure.approvals.asking import Asker
+from perdure.approvals.running import going_on
 from perdure.cli.approving import Decider, authority_for, decider_for
 from perdure.cli.asking import asker_for, at_a_terminal
 from perdure.cli.guard import directory_of, make_guard, own_folders
@@ -100,7 +102,8 @@ def run_in_terminal(
         confinement=confinement,
         look=lambda: look_at_sentinels(session),
     )
-    finished = anyio.run(terminal.run, request)
+    with going_on(folder, namespace_here()):
+        finished = anyio.run(terminal.run, request)
     why_not = next(each.why_not for each in finished.layers if each.name == "jail")
     if why_not is not None and confinement.mode is not Mode.OFF and request.backend == LOCAL:
         session.output.warn(f"the command ran without the jail: {why_not}")

@@ -340,6 +340,15 @@ class RefusedInsideRun(PerdureError):
     default_retry = "never"
 
 
+class OriginUnproven(PerdureError):
+    """It cannot be told whether a run asks for something that only the person who answers for it may do."""
+
+    code = "origin-unproven"
+    exit_code = EXIT_REFUSED
+    meaning = "Whether a run has started this cannot be told, so that it grants, answers and skips nothing."
+    default_retry = "after-change"
+
+
 class GrantInvalid(PerdureError):
     """Something cannot be granted so."""
 
