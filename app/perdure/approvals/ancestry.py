@@ -59,6 +59,7 @@ def origin_of_process(environ: Mapping[str, str], state: Path | None = None) -> 
     from perdure.approvals.kernel_processes import FIRST_NAMESPACE, KernelProcesses, UnseenError
     from perdure.approvals.running import elsewhere
 
+    run: str | None = None
     try:
         with KernelProcesses() as processes:
             for last in reversed(range(_TRIES)):

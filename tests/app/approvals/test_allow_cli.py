@@ -104,7 +104,7 @@ def test_a_dry_run_restores_quoting_takes_one_word_as_it_is_and_leaves_nothing(
 
 
 @pytest.mark.proves("approvals-dry-run-same")
-def test_a_run_gets_what_the_dry_run_said(generation: Generation, app_yaml: Path) -> None:
+def test_a_run_gets_what_the_dry_run_said(generation: Generation, app_yaml: Path, tmp_path: Path) -> None:
     app_yaml.write_text(
         "approvals: {deny: ['sudo *'], ask: ['touch *'], unattended: {cron: approve}}\n"
         "command_allowlist: ['true-ish *']\n"
@@ -112,8 +112,8 @@ def test_a_run_gets_what_the_dry_run_said(generation: Generation, app_yaml: Path
     lines = ("ls -d .", "sudo id", "touch x", "true-ish -a", "rm -rf /", 'rm -rf "$X"', "frobnicate")
     for options in (("--context", "cron"), ("--context", "webhook"), ("--context", "cron", "--yolo")):
         for line in lines:
-            expected = decision(generation, *options, "--", line)
-            done = generation.run("exec", "--json", *options, "--cwd", str(app_yaml.parent), "--", line)
+            expected = decision(generation, *options, "--cwd", str(tmp_path), "--", line)
+            done = generation.run("exec", "--json", *options, "--cwd", str(tmp_path), "--", line)
             envelope = envelope_of(done)
             if expected["ruling"] == "allow":
                 assert envelope["errors"] == [] or envelope["errors"][0]["code"] == "command-not-found"
