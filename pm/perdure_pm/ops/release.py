@@ -12,6 +12,7 @@ import shlex
 import zipfile
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -226,11 +227,17 @@ def with_extras(uv: Uv, layout: Layout, release: Release, extras: Collection[str
     return replace(release, extras=chosen, requirements=uv.export(folder, python, groups=release.groups, extras=chosen))
 
 
-def _load_project(checkout: Path) -> dict[str, Any]:
+@lru_cache(maxsize=2)
+def _read_toml(text: str) -> dict[str, Any]:
+    """Return what a text says; that of a checkout's own project is asked for twice, and nobody changes it."""
     import tomllib
 
+    return tomllib.loads(text)
+
+
+def _load_project(checkout: Path) -> dict[str, Any]:
     try:
-        project = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))
+        project = _read_toml((checkout / "pyproject.toml").read_text(encoding="utf-8"))
         if not isinstance(project.get("project", {}).get("name"), str):
             raise ConfigInvalid(f"{checkout / 'pyproject.toml'} has no [project] name")
         if not (checkout / "uv.lock").is_file():
@@ -283,10 +290,8 @@ def _local_projects(checkout: Path) -> list[Path]:
 
 def _project_members(folder: Path) -> Iterable[Path]:
     """Return what of a project gets into its wheel: for uv_build the module, else all but caches and VCS data."""
-    import tomllib
-
     try:
-        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+        project = _read_toml((folder / "pyproject.toml").read_text(encoding="utf-8"))
     except ValueError as error:
         raise ConfigInvalid(f"{folder / 'pyproject.toml'} cannot be read: {error}") from error
     yield folder / "pyproject.toml"

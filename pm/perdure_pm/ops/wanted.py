@@ -6,6 +6,7 @@ had before. Does not own: reading the intent (intent), resolving or building. Ke
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from typing import Any
 
 from perdure_pm.adapters.interpreter import Interpreter, interpreter_from_json, target_name
 from perdure_pm.model.choice import Choice, SitOut, names_of
-from perdure_pm.model.errors import UsageFault
+from perdure_pm.model.errors import IntegrityFault, UsageFault
+from perdure_pm.model.identity import parse_generation_number
 from perdure_pm.model.requirement import requirement_name
 from perdure_pm.ops.build import Wheel
 from perdure_pm.ops.context import Context
@@ -26,7 +28,7 @@ from perdure_pm.ops.selection import Selection, parse_selection
 from perdure_pm.ops.sitting_out import find_sit_outs
 from perdure_pm.ops.snapshots import Seen, Snapshot
 from perdure_pm.ops.soundness import find_damage
-from perdure_pm.store.generations import Generation, list_generations
+from perdure_pm.store.generations import Generation, list_identities, load_generation
 from perdure_pm.store.history import load_history
 from perdure_pm.store.published import load_sit_outs
 from perdure_pm.store.recorded import selection_of
@@ -235,5 +237,12 @@ def answers(context: Context, generation: Generation, wanted: Wanted) -> bool:
 
 def find_sealed(context: Context, wanted: Wanted) -> Generation | None:
     """Return the newest sealed, sound generation with the wanted inputs: another profile's, or an earlier one's."""
-    generations, _ = list_generations(context.layout)
-    return next((found for found in generations if answers(context, found, wanted)), None)
+    layout, ending = context.layout, f"-{wanted.digest()[:12]}"
+    # Its name says so: there may be dozens, each of whose records takes a millisecond to read.
+    names = [name for name in list_identities(layout) if name.endswith(ending)]
+    for name in sorted(names, key=lambda name: parse_generation_number(name) or 0, reverse=True):
+        with contextlib.suppress(IntegrityFault):
+            found = load_generation(layout, name)
+            if answers(context, found, wanted):
+                return found
+    return None

@@ -299,12 +299,13 @@ def hash_tree(roots: dict[str, Path]) -> str:
     """
     digest = hashlib.sha256()
     for name, root in sorted(roots.items()):
-        paths = [root] if root.is_file() else [root / name for name in _names(root)]
-        for path in sorted(paths):
-            relative = path.relative_to(root).as_posix() if path != root else ""
-            if "__pycache__" in path.parts or path.suffix in {".pyc", ".pyo"}:
+        # In the order of paths, not of their texts: a directory's members come before its name with a letter more.
+        members = [""] if root.is_file() else sorted(_names(root), key=lambda member: member.split("/"))
+        for member in members:
+            if member.endswith((".pyc", ".pyo")) or "__pycache__" in member.split("/"):
                 continue
-            digest.update(f"{name}/{relative}\0{hash_file(path)}\n".encode())
+            path = os.path.join(root, member) if member else root
+            digest.update(f"{name}/{member}\0{hash_file(path)}\n".encode())
     return digest.hexdigest()
 
 
