@@ -94,9 +94,10 @@ HOSTILE = [
 @pytest.mark.parametrize(("shell", "part"), HOSTILE)
 def test_a_hostile_text_is_answered_in_time(shell: str, part: str) -> None:
     text = part * (120_000 // len(part))
+    read("echo a", shell, SESSION)  # what the first text loads is not the second one's
     started = time.process_time()
     reading = read(text, shell, SESSION)
-    assert time.process_time() - started < 1.0  # the budget is 0.1 of a machine that nobody else uses
+    assert time.process_time() - started < 0.25  # the budget is 0.1 s by the clock, as for bash
     assert not [place.reason for place in reading.not_analysable if FAULT in place.reason]
     # Whatever it was, it was read, or is put to a person.
     assert reading.effects or reading.not_analysable
