@@ -6,7 +6,6 @@ Keeps: guard-explain-runs-nothing.
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 import shlex
@@ -23,7 +22,6 @@ from perdure.domain.errors import EXIT_DONE, EXIT_FOUND, EXIT_USAGE, CorpusInval
 from perdure.domain.json_value import JsonValue
 from perdure.domain.layers import Layer, layers_to_json, show_layer
 from perdure.domain.verdict import Ruling, Verdict
-from perdure.guard.corpus import Tally, check, read_corpus, shown_ruling
 from perdure.guard.paths import show_word
 from perdure.guard.probe import Machine
 from perdure.guard.roots import Root, protected_roots, watched
@@ -144,11 +142,11 @@ def explain(session: Session, command: Sequence[str], shell: str, cwd: str | Non
 
 def _explained(found: Explanation) -> Iterator[str]:
     verdict = found.verdict
-    yield f"{shown_ruling(verdict)}, risk {verdict.risk.value}"
+    yield f"{verdict.shown_ruling}, risk {verdict.risk.value}"
     yield from (f"  {reason.code}: {reason.text}" for reason in verdict.reasons)
     for view in found.views:
         yield ""
-        yield f"reader {view.reading.reader}: {shown_ruling(view.verdict)}"
+        yield f"reader {view.reading.reader}: {view.verdict.shown_ruling}"
         rows = [
             (f"  {effect.act.value}", _shown_operand(effect), effect.certainty.value, f"by {effect.by}")
             for effect in view.reading.effects
@@ -216,6 +214,8 @@ def check_corpus(file: str, shells: Sequence[str], *, wrap: bool) -> Answer:
     Raises:
         CorpusInvalid: it cannot be read, or is not of the form.
     """
+    from perdure.guard.corpus import Tally, check, read_corpus
+
     cases = [case for case in read_corpus(_read(file), file) if not shells or case.shell in shells]
     if not cases:
         raise CorpusInvalid(f"{file} has no line for {', '.join(shells) or 'any shell'}", context={"path": file})
@@ -229,7 +229,7 @@ def check_corpus(file: str, shells: Sequence[str], *, wrap: bool) -> Answer:
         wrapper = f" in {result.wrapper}" if result.wrapper else ""
         lines.append(
             f"  {result.case.identity}{wrapper}: expected {result.case.expected.value}, "
-            f"got {shown_ruling(result.verdict)}: {result.case.command!r} ({result.case.why})"
+            f"got {result.verdict.shown_ruling}: {result.case.command!r} ({result.case.why})"
         )
     return Answer(
         data={
@@ -254,9 +254,9 @@ def scan(session: Session, file: str, shell: str, cwd: str | None, *, field: int
     listed: list[tuple[int, str, Verdict]] = []
     for number, line in _commands(file, field):
         verdict = guard.judge(line, shell=shell, place=place)
-        counts[shown_ruling(verdict)] += 1
+        counts[verdict.shown_ruling] += 1
         if verdict.ruling is Ruling.ASK:
-            reasons[f"{shown_ruling(verdict)}: {verdict.reasons[0].code}"] += 1
+            reasons[f"{verdict.shown_ruling}: {verdict.reasons[0].code}"] += 1
         if verdict.ruling is Ruling.REFUSE or (asks and verdict.floor):
             listed.append((number, line, verdict))
     total = sum(counts.values())
@@ -266,7 +266,7 @@ def scan(session: Session, file: str, shell: str, cwd: str | None, *, field: int
     if reasons:
         lines += ["", *columns([("asked about, by the first reason", "lines", "share"), *_shares(reasons, total)]), ""]
     for number, line, verdict in listed:
-        lines += [f"{number}: {shown_ruling(verdict)}: {line}", f"    {verdict.reasons[0].text}"]
+        lines += [f"{number}: {verdict.shown_ruling}: {line}", f"    {verdict.reasons[0].text}"]
     return Answer(
         data={
             "lines": total,
@@ -295,6 +295,8 @@ def _commands(file: str, field: int | None) -> Iterator[tuple[int, str]]:
 
 
 def _read(file: str) -> bytes:
+    import gzip
+
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         return gzip.decompress(data) if data.startswith(_COMPRESSED) else data

@@ -147,6 +147,11 @@ class Verdict:
         """What the floor alone says."""
         return self.ruling if self.floor else Ruling.ALLOW
 
+    @property
+    def shown_ruling(self) -> str:
+        """The ruling for people: whose it is stands with it."""
+        return f"{self.ruling.value} (floor)" if self.floor else self.ruling.value
+
     def to_json(self) -> dict[str, JsonValue]:
         """Return it for programs."""
         return {

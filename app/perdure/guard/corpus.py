@@ -351,11 +351,6 @@ class Tally:
         if result.wrapper:
             self.wrapped += 1
         else:
-            self.counts[result.case.expected.value, shown_ruling(result.verdict)] += 1
+            self.counts[result.case.expected.value, result.verdict.shown_ruling] += 1
         if not result.fits:
             self.mismatches.append(result)
-
-
-def shown_ruling(verdict: Verdict) -> str:
-    """Return a ruling for a table: whose it is stands with it."""
-    return f"{verdict.ruling.value} (floor)" if verdict.floor else verdict.ruling.value

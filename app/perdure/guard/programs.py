@@ -12,21 +12,16 @@ from collections.abc import Callable
 
 from perdure.domain.effect import Act, Certainty, Spelling, Text
 from perdure.guard import (
-    containers,
     environment_programs,
     file_programs,
     found,
     git_program,
     languages,
     little_languages,
-    make_program,
     printing_programs,
     shells,
     values,
     verbs,
-    windows_programs,
-    windows_shells,
-    windows_words,
     wrappers,
 )
 from perdure.guard.machine import Machine
@@ -262,6 +257,8 @@ def _at(machine: Machine, name: str, words: list[Value], state: State) -> None:
 
 def _windows(machine: Machine, name: str, words: list[Value], state: State) -> None:
     """A shell of Windows, whose program another shell may start too: ``cmd.exe //c`` in Git's bash."""
+    from perdure.guard import windows_shells, windows_words
+
     short = name.rpartition("/")[2].removesuffix(".exe").lower()
     opener = windows_shells.OPENERS[short]
     opener(machine, short, words, windows_words.joined(words), state)
@@ -269,6 +266,8 @@ def _windows(machine: Machine, name: str, words: list[Value], state: State) -> N
 
 def _windows_verb(machine: Machine, name: str, words: list[Value], state: State) -> None:
     """A program of Windows that works on files."""
+    from perdure.guard import windows_programs
+
     windows_programs.verb(machine, name.rpartition("/")[2].removesuffix(".exe").lower(), words, state)
 
 
@@ -299,6 +298,22 @@ _COMMANDS_IN = frozenset(
     ]
 )
 """Variables that hold a command which some program runs."""
+
+
+def _container(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    from perdure.guard import containers
+
+    containers.run(machine, name, words, state)
+
+
+def _make(machine: Machine, name: str, words: list[Value], state: State) -> None:
+    from perdure.guard import make_program
+
+    make_program.run(machine, name, words, state)
+
+
+WINDOWS_SHELLS = ("cmd", "powershell", "pwsh", "wsl")
+"""The shells that `windows_shells` opens: with it, most of what is for Windows is loaded when it is first met."""
 _SHELLS = ("sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash")
 _PRINTING = frozenset(
     {*printing_programs.PROGRAMS, *_SHELLS, *little_languages.NAMES, "find", "gfind", "env", "xargs", "at", "batch"}
@@ -337,14 +352,14 @@ _SPECIAL: dict[str, Program] = {
     **printing_programs.PROGRAMS,
     **environment_programs.PROGRAMS,
     **dict.fromkeys(_SHELLS, shells.run),
-    **dict.fromkeys(("docker", "podman", "nerdctl"), containers.run),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), _container),
     **dict.fromkeys(("node", "perl", "ruby", "php", "deno", "bun"), languages.other),
     **dict.fromkeys(("at", "batch"), _at),
-    **dict.fromkeys(windows_shells.OPENERS, _windows),
+    **dict.fromkeys(WINDOWS_SHELLS, _windows),
     **dict.fromkeys(("robocopy", "xcopy", "icacls", "takeown", "attrib", "cipher", "forfiles"), _windows_verb),
     "env": shells.env,
     "git": git_program.run,
-    **dict.fromkeys(("make", "gmake", "bmake"), make_program.run),
+    **dict.fromkeys(("make", "gmake", "bmake"), _make),
     "parallel": _parallel,
     "ssh": _ssh,
     "xargs": _xargs,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.domain.effect import Act
-from perdure.guard import verbs
+from perdure.guard import programs, verbs, windows_shells
 from tests.app.guard.test_reading import HOME, effects, read
 
 UV = f"{HOME}/.local/share/uv"
@@ -220,3 +220,7 @@ def test_every_entry_of_the_table_can_be_used() -> None:
 )
 def test_literal_python_is_read(code: str, expected: list[str]) -> None:
     assert effects(f"python3 - <<'E'\n{code}\nE") == expected
+
+
+def test_every_shell_of_windows_is_opened() -> None:
+    assert set(programs.WINDOWS_SHELLS) == set(windows_shells.OPENERS)
