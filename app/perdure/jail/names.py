@@ -19,6 +19,7 @@ import contextlib
 import json
 import os
 import stat
+import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -89,6 +90,28 @@ class Names:
         self._last = asked, count
         secret = (path for root in roots if root.secret for path in _linked_state(root.path))
         return tuple(sorted({*count.foreign, *secret}))
+
+    def find_changed(self, since: int) -> tuple[str, ...]:
+        """Return the files of the last count that had been changed since then, which nobody did by a held name.
+
+        A command may have taken its way in away before anybody could count. Where PM was at work meanwhile, which alone
+        changes these, nothing can be told.
+
+        Args:
+            since: nanoseconds, from `now`.
+        """
+        home = os.path.realpath(self.home)
+        receipts = f"{home}/receipts"
+        if self._last is None or _names(f"{receipts}/unfinished") or _changed(receipts) >= since:
+            return ()
+        files = self._last[1].files
+        return tuple(sorted(path for path, each in files.items() if each[0] >= since and not _is_apps(path, home)))
+
+
+def now() -> int:
+    """Return the time, in nanoseconds, by the clock that files are stamped with."""
+    clock = getattr(time, "CLOCK_REALTIME_COARSE", None)
+    return time.time_ns() if clock is None else time.clock_gettime_ns(clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +229,19 @@ def _names(folder: str) -> list[str]:
         return []
 
 
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _is_apps(path: str, home: str) -> bool:
+    """Return whether a file is one that the app itself writes: notes on plugins, and rules that somebody adds."""
+    inner = path[len(home) + 1 :].split("/") if is_within(path, home) else []
+    return inner[:1] == ["profiles"] and inner[2:3] in (["crashes"], ["app.yaml"])
+
+
 def _is_lock(path: str, home: str) -> bool:
     """Return whether a file is there to be locked: nobody reads it."""
     inner = path[len(home) + 1 :].split("/") if is_within(path, home) else []
@@ -250,7 +286,10 @@ def _save(path: Path, asked: str, count: _Count) -> None:
         "folders": len(count.folders),
         "foreign": count.foreign,
     }
-    numbers = array("q", (number for each in count.files.values() for number in each))
+    try:
+        numbers = array("q", (number for each in count.files.values() for number in each))
+    except OverflowError:
+        return  # a filesystem whose inodes have numbers of 64 bits
     numbers.extend(count.folders.values())
     data = json.dumps(head).encode() + b"\n" + numbers.tobytes()
     data += os.fsencode("\0".join([*count.files, *count.folders]))

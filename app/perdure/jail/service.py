@@ -53,6 +53,10 @@ class Jail:
         # sandbox-exec knows a path and no inode either.
         return () if self.names is None else self.names.find_foreign()
 
+    def find_changed(self, since: int) -> tuple[str, ...]:
+        """Return the held files that were changed since then, though by no held name; what was counted just now."""
+        return () if self.names is None else self.names.find_changed(since)
+
     def plan(self) -> Plan:
         """Return what is held now."""
         return make_plan(self.roots(), self.home, self.probe, self.system.mounts())

@@ -40,13 +40,16 @@ class Gap:
     """Files that have another name in a place where a command can write."""
     hint: str
     """The command line that helps."""
+    changed: bool = False
+    """Whether the first of them was changed while the command ran."""
 
     @property
     def text(self) -> str:
         """Say it in one line."""
         more = f", and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
         first = self.paths[0] if is_line(self.paths[0]) else repr(self.paths[0])
-        return f"{first}{more} can be written by another name, a hard link outside of what is held"
+        what = "was changed, while the command ran," if self.changed else "can be written"
+        return f"{first}{more} {what} by another name, a hard link outside of what is held"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +74,16 @@ class Confinement:
             return Layer(name=NAME, why_not="the policy of this profile turns it off")
         return self.jail.layer()
 
-    def gap(self) -> Gap | None:
-        """Return what a jail does not hold at this moment; None where it holds everything."""
+    def gap(self, since: int | None = None) -> Gap | None:
+        """Return what a jail does not hold at this moment, or has not held; None where it holds everything.
+
+        Args:
+            since: when the command was started (`names.now`), which may have taken its way in away again.
+        """
         found = self.jail.find_foreign()
-        return None if not found else Gap(paths=found, hint=self._way_out(found))
+        changed = () if since is None else self.jail.find_changed(since)
+        paths = tuple(dict.fromkeys((*found, *changed)))
+        return Gap(paths=paths, hint=self._way_out(paths), changed=paths[0] in changed) if paths else None
 
     def _way_out(self, paths: Sequence[str]) -> str:
         """Return the command line that takes the first gap away, or that shows what is to be removed."""

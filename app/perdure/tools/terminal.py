@@ -46,6 +46,7 @@ from perdure.domain.operation import Operation, OperationKind
 from perdure.domain.record import dataclass, field
 from perdure.domain.verdict import Ruling, Verdict
 from perdure.guard.service import Guard, Place, View
+from perdure.jail import names
 from perdure.jail.policy import Mode
 from perdure.jail.service import NAME as JAIL
 from perdure.tools import processes
@@ -298,8 +299,9 @@ class Terminal:
                     if asked is not None and start.jailed and self.confinement.mode is Mode.REQUIRE:
                         # Somebody took their time to answer.
                         await anyio.to_thread.run_sync(self.confinement.require_whole)
+                    since = names.now()
                     process = await self._start(start, watch)
-                    looking = self._look_for_gap(start)
+                    looking = self._look_for_gap(start, since)
                 except OSError as error:
                     failed(error.strerror or str(error))
                     raise _not_started(start.way.command[0], start.way.cwd, error) from error
@@ -369,12 +371,12 @@ class Terminal:
             with contextlib.suppress(StoreUnavailable):
                 write(self.asker.approvals, asked)
 
-    def _look_for_gap(self, start: _Start) -> Future[Gap | None] | None:
+    def _look_for_gap(self, start: _Start, since: int) -> Future[Gap | None] | None:
         """Look for what the jail does not hold, while the command runs; where it must hold all, that was looked at."""
         if not start.jailed or self.confinement.mode is Mode.REQUIRE:
             return None
         looker = ThreadPoolExecutor(1)
-        looking = looker.submit(self.confinement.gap)
+        looking = looker.submit(self.confinement.gap, since)
         looker.shutdown(wait=False)
         return looking
 

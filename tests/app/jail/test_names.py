@@ -17,6 +17,7 @@ from perdure.jail.names import Names
 from tests.app.command_line import envelope_of
 from tests.app.conftest import Generation
 from tests.app.jail.layout import IDENTITY, Layout
+from tests.app.jail.test_jail_cli import hide_in_ls
 from tests.unprivileged import UnprivilegedUser
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
@@ -147,6 +148,35 @@ def test_the_home_is_counted_again_only_where_something_changed(
         assert [look(), look()] == [1, 0]
 
 
+@pytest.mark.proves("jail-names-counted")
+def test_a_count_that_cannot_be_kept_is_made_anew_each_time(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    names_module._save(kept, "[]", names_module._Count(files={"/x": (1, 1 << 63, 2)}))
+    assert not kept.exists()
+    home = Home(tmp_path)
+    os.link(home.home / HELD["a module"], home.work / "prepared")
+    for _ in range(2):
+        assert home.names(tmp_path / "nowhere" / "kept").find_foreign() == (str(home.home / HELD["a module"]),)
+
+
+@pytest.mark.proves("jail-names-counted")
+def test_what_was_changed_by_a_name_that_is_gone_again_is_found_unless_pm_was_at_work(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    module, link = home.home / HELD["a module"], home.work / "prepared"
+    os.link(module, link)
+    names = home.names()
+    assert names.find_foreign() == (str(module),)
+    assert names.find_changed(names_module.now()) == ()
+    since = names_module.now()
+    link.write_text("harmed")
+    link.unlink()
+    (home.home / HELD["the policy"]).write_text("jail: prefer\n")  # the app adds rules to it
+    assert names.find_foreign() == ()
+    assert names.find_changed(since) == (str(module),)
+    (home.home / "receipts" / "unfinished").mkdir(parents=True)
+    assert names.find_changed(since) == ()
+
+
 def prepare(generation: Generation, tmp_path: Path) -> tuple[Path, Path]:
     """Link a file of the generation from outside, and return both names."""
     held = generation.site / "greeter.py"
@@ -198,6 +228,31 @@ class TestWithBubblewrap:
         assert json.loads(record.read_text().splitlines()[-1])["gap"] == gap
         assert f"not whole   jail: {gap}\n" in generation.run("doctor").stdout
         assert f"on, and not whole: {gap}\n" in generation.run("guard", "roots").stdout
+
+    @pytest.mark.proves("jail-names-counted", "jail-told")
+    def test_a_command_that_takes_its_way_in_away_again_is_told_all_the_same(
+        self, generation: Generation, tmp_path: Path
+    ) -> None:
+        held, link = prepare(generation, tmp_path)
+        assert run(generation, tmp_path / "work" / "mine")[1]["data"]["layers"]["jail"]["gap"] is not None
+        environment = hide_in_ls(tmp_path, f"echo harmed > {link}; rm {link}")
+        done = generation.run("exec", "--json", "--", "ls", "-l", environment=environment)
+        assert (held.read_text(), link.exists()) == ("harmed\n", False)
+        gap = envelope_of(done)["data"]["layers"]["jail"]["gap"]
+        # Which of the two is seen depends on who is first: the command, or whoever counts.
+        assert gap.startswith((f"{held} was changed, while the command ran,", f"{held} can be written"))
+        # Of what happened before, the next run knows nothing.
+        assert run(generation, tmp_path / "work" / "mine")[1]["data"]["layers"]["jail"]["gap"] is None
+
+    @pytest.mark.platforms("linux")
+    @pytest.mark.proves("jail-names-counted", "jail-told")
+    def test_a_name_that_is_no_text_is_told_all_the_same(self, generation: Generation, tmp_path: Path) -> None:
+        held = generation.site / os.fsdecode(b"a\xff\nb.py")
+        held.write_text("")
+        os.link(held, tmp_path / "other")
+        for words in (("exec", "--", "echo", "done"), ("exec", "--json", "--", "echo", "done"), ("guard", "roots")):
+            done = generation.run(*words)
+            assert (done.returncode, "hard link outside" in done.stdout + done.stderr) == (0, True), done
 
     @pytest.mark.proves("jail-names-counted")
     def test_of_what_pm_does_not_write_the_way_out_shows_the_other_name(
