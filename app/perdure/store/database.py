@@ -1,13 +1,15 @@
 """The file that approvals are kept in: opening it, transactions, and what goes wrong with it.
 
 Owns: the connection, its pragmas, the permissions, and turning SQLite's faults into ours. Does not own: tables (schema)
-or what they mean (sqlite). Keeps: store-opens-in-time, store-private, store-no-fallback, store-faults-named: a file
-that cannot be opened, read or written is an error that names it, and nothing is kept in memory instead.
+or what they mean (sqlite). Keeps: store-opens-in-time, store-private, store-no-fallback, store-locks-kept,
+store-faults-named: a file that cannot be opened, read or written is an error that names it, and nothing is kept in
+memory instead.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import sqlite3
@@ -158,7 +160,10 @@ class Database:
                 if found.st_mode & 0o077 and os.name == "posix":
                     os.chmod(self.path, 0o600)
                 # SQLite would take a file that may not be written for one to read only, and say so at the first answer.
-                os.close(os.open(self.path, os.O_RDWR))
+                # It is not opened to find out: whoever closes a file gives up every lock that this process has on it,
+                # also those of another connection; the next process to close would then take away that one's journal.
+                if not os.access(self.path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+                    raise OSError(_why_barred(self.path))
         except OSError as error:
             raise StoreUnavailable(
                 f"{self.path} cannot be opened: {error.strerror or error}", context=self._context()
@@ -210,3 +215,8 @@ class Database:
 
     def _context(self) -> dict[str, str]:
         return {"path": str(self.path)}
+
+
+def _why_barred(path: Path) -> str:
+    read_only = hasattr(os, "statvfs") and os.statvfs(path).f_flag & os.ST_RDONLY
+    return os.strerror(errno.EROFS if read_only else errno.EACCES)

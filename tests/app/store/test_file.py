@@ -259,6 +259,34 @@ def test_a_file_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
         store_in(tmp_path)
 
 
+ELSEWHERE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from tests.app.store.proposals import OPERATOR, NOW, SECOND, store_in
+from perdure.domain.proposal import Answer
+store = store_in(Path(sys.argv[1]))
+store.answer(sys.argv[3], Answer(approve=True), OPERATOR, NOW + SECOND)
+store.close()
+"""
+
+
+@pytest.mark.proves("store-locks-kept")
+def test_a_second_connection_of_this_process_takes_nothing_from_the_first(tmp_path: Path, checkout: Path) -> None:
+    store, made = store_in(tmp_path), proposal()
+    store.submit(made, "w")
+    # As the grants are read while a question is open.
+    store_in(tmp_path).close()
+    subprocess.run([sys.executable, "-c", ELSEWHERE, str(tmp_path), str(checkout), made.id], check=True)
+    assert store.get(made.id).life.status is Status.APPROVED
+    assert store.begin(made.id, "w", "run", LATER)
+    store.executed(made.id, 4711, LATER)
+    again = store_in(tmp_path)
+    assert again.get(made.id).life.execution is Execution.EXECUTED
+    again.close()
+    store.close()
+
+
 @pytest.mark.proves("store-newer-refused")
 def test_a_schema_from_the_future_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     store = store_in(tmp_path)
