@@ -43,10 +43,15 @@ _LATEST = {Mode.OFF: 0.25, Mode.REQUIRE: 0.6}
 
 
 class Silent:
-    """Nobody at the keyboard."""
+    """Nobody at the keyboard; a file says that the question is there."""
+
+    def __init__(self, mark: Path) -> None:
+        """Know the file."""
+        self._mark = mark
 
     async def ask(self, entry: Entry) -> Answer:
         """Wait for an answer from elsewhere."""
+        self._mark.touch()
         await anyio.sleep_forever()
         raise AssertionError("it sleeps for ever")
 
@@ -62,7 +67,7 @@ def wait(folder: Path, number: int, mode: Mode) -> None:
         approvals=approvals_in(folder),
         authority=Authority(session=f"s{number}", surface=Surface.CLI, requester=OWNER, answerable=True),
         profile="default",
-        channel=Silent(),
+        channel=Silent(folder / f"asked-{number}"),
         mask=mask,
         display=lambda operation, decision: f"{operation.script}",
         seconds=OPEN_SECONDS[mode],
@@ -118,6 +123,10 @@ def main(place: str, rounds: int, seed: int, jail: str) -> None:
     store_in(folder).close()
     for number in range(rounds):
         pids = [forked(act, folder, number, Mode(jail)) for act in (wait, answer)]
+        # At any moment; of every other round, at any moment after the question.
+        deadline = time.monotonic() + 2
+        while number % 2 and time.monotonic() < deadline and not (folder / f"asked-{number}").exists():
+            time.sleep(0.002)
         time.sleep(chance.uniform(0, _LATEST[Mode(jail)]))
         for pid in (pids[:1], pids[1:], pids)[number % 3]:
             os.kill(pid, signal.SIGKILL)

@@ -421,3 +421,32 @@ def test_the_trail_explains_every_standing_approval_of_the_operators_file(desk: 
         ("line-removed", "command_allowlist", "make *", False),
     ]
     assert envelope_of(desk.run("audit", "--verify"))["data"]["faults"] == []
+
+
+@pytest.mark.proves("answer-by-id-only", "approval-single-use")
+def test_of_two_that_are_open_the_one_that_is_named_runs(desk: Desk) -> None:
+    first, second = desk.ask("rm -r build"), desk.ask("rm -r build && echo second")
+    until(lambda: len(desk.kept()) == 2)
+    (named,) = (each for each in desk.kept() if each["operation"]["script"].endswith("second"))
+    desk.run("approve", named["id"])
+    assert desk.end(second)["data"]["stdout"] == "second\n"
+    assert first.poll() is None
+    assert {each["id"]: each["status"] for each in desk.kept()}.pop(named["id"]) == "approved"
+    assert sum(each["status"] == "pending" for each in desk.kept()) == 1
+
+
+@pytest.mark.proves("approval-single-use", "waiters-leave-alone")
+@pytest.mark.parametrize("scope", ["once", "session"])
+def test_identical_asks_share_a_question_and_once_is_for_one_of_them(desk: Desk, scope: str) -> None:
+    both = [desk.ask("rm -rf build", options=("--session", "one")) for _ in range(2)]
+    (asked,) = until(lambda: [each for each in desk.kept() if each["waiting"] == 2])
+    desk.run("approve", asked["id"], scope)
+    if scope == "session":
+        # What the answer granted covers the other: nobody is asked again.
+        assert [desk.end(each)["exit_code"] for each in both] == [0, 0]
+        assert len(desk.kept()) == 1
+        return
+    (again,) = until(lambda: [each for each in desk.kept() if each["status"] == "pending"])
+    assert again["id"] != asked["id"]
+    desk.run("decline", again["id"])
+    assert sorted(desk.end(each)["exit_code"] for each in both) == [0, 10]
