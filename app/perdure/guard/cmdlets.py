@@ -17,7 +17,7 @@ from perdure.guard import dotnet, values, windows_paths, windows_programs, windo
 from perdure.guard.cmdlet_arguments import Bound, Cmdlet, paths
 from perdure.guard.powershell_files import delete, file, link
 from perdure.guard.powershell_machine import Entries, PowerShell
-from perdure.guard.powershell_tree import Block, Member, Node, Quoted, Variable
+from perdure.guard.powershell_tree import Block, Member, Node, Quoted, Table, Variable
 from perdure.guard.state import State
 from perdure.guard.values import Value
 
@@ -358,6 +358,24 @@ _DOES: dict[str, Callable[[PowerShell, Bound, State, list[Value] | None], list[V
     "where": _where,
     "write": _writer(Act.OVERWRITE),
 }
+
+
+_KEEPS_CODE = frozenset({_for_each, _invoke, _output, _set_variable, _where})
+"""What runs the blocks that it is given by itself, or none of them."""
+
+
+def calculate(shell: PowerShell, bound: Bound, state: State, given: list[Value] | None) -> None:
+    """Note what a cmdlet runs for what comes in: a block where a value is expected, also in a calculated property."""
+    if bound.cmdlet.act in _KEEPS_CODE:
+        return
+    waiting = [item for items in [*bound.positional, *bound.values.values()] for item in items]
+    while waiting:
+        shell.machine.step()
+        thing = shell.thing(waiting.pop())
+        if isinstance(thing, Block):
+            shell.block(thing, state.copy(), given or [values.unknown("$_")], [])
+        elif isinstance(thing, Table):
+            waiting += [item for _, node in thing.items for item in shell.evaluate(node, state.copy())]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Owns: aliases and settings on the command line and in a repository, ``stash``, `
 
 from __future__ import annotations
 
-from perdure.domain.effect import Act, Certainty
+from perdure.domain.effect import Act, Certainty, Hole, Text
 from perdure.guard import git_settings, values, verbs, wrappers
 from perdure.guard.machine import Machine
 from perdure.guard.state import State
@@ -50,10 +50,14 @@ def run(machine: Machine, _name: str, words: list[Value], state: State) -> None:
 
 def _configured(machine: Machine, state: State) -> None:
     """Note what the configuration of the repository makes git run, as if the command line said so."""
+    directories = values.texts(state.directories)
+    if directories is None or not _as_before(machine, directories):
+        # Another repository than those that can be looked at now, or one that the text makes.
+        setting: Value = ((Text("core.hookspath="), Hole("a repository")),)
+        machine.emit(Act.RUN, values.text("git"), state, by="git", arguments=(values.text("-c"), setting))
+        return
     found = {
-        setting
-        for directory in values.texts(state.directories) or ()
-        for setting in git_settings.programs(directory, machine.session.probe)
+        setting for directory in directories for setting in git_settings.programs(directory, machine.session.probe)
     }
     for key, value in sorted(found):
         machine.emit(
@@ -62,6 +66,17 @@ def _configured(machine: Machine, state: State) -> None:
         if value and not key.endswith(("path", "process")):
             with machine.under(Certainty.CONDITIONAL):
                 machine.own_shell(values.text(value), state, f"the repository's {key}")
+
+
+def _as_before(machine: Machine, directories: list[str]) -> bool:
+    """Return whether the repositories in these directories are still those that the disk has now."""
+    if any(machine.session.probe.is_directory(directory) is False for directory in directories):
+        return False
+    return not any(
+        effect.act in {Act.OVERWRITE, Act.CHANGE, Act.MAKE}
+        and (effect.recursive or any(git_settings.decides(spelling) for spelling in effect.operand.spellings))
+        for effect in machine.effects
+    )
 
 
 def _setting(machine: Machine, text: str, operands: list[Value], state: State) -> None:

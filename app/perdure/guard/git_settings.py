@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from perdure.domain.effect import Spelling, Text
+from perdure.guard import values
 from perdure.guard.late import late
 from perdure.guard.session import Probe
 
@@ -23,6 +25,7 @@ _RUNS = late(
 )
 _HARMLESS = late(r"true|false|yes|no|on|off|[01]?|git-lfs(?: [\w%-]+)*", re.IGNORECASE)
 """A switch, and the filters that nearly every repository with large files has."""
+_DECIDING = frozenset({".git", "HEAD", "config", "config.worktree", "commondir"})
 _MOST_UPWARDS = 40
 
 
@@ -36,6 +39,13 @@ def programs(directory: str, probe: Probe) -> Iterator[tuple[str, str]]:
         if ".git" not in path.split("/"):
             yield "core.hookspath", ""
         yield from _settings(probe.script(path) or "")
+
+
+def decides(path: Spelling) -> bool:
+    """Return whether a file that is written may make a directory a repository, or say what that runs."""
+    last = values.base(path)
+    written = values.spelled(last)
+    return written in _DECIDING if written is not None else not any(isinstance(piece, Text) for piece in last)
 
 
 def _configurations(directory: str, probe: Probe) -> Iterator[str]:

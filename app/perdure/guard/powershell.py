@@ -298,6 +298,7 @@ class Shell(PowerShell):
         if cmdlet is not None:
             bound = self.bind(cmdlet, arguments, state)
             self.machine.emit(Act.RUN, values.text(cmdlet.name), state, by=cmdlet.name, arguments=bound.words(state))
+            cmdlets.calculate(self, bound, state, given)
             return cmdlet.act(self, bound, state, given)
         return self._program(name, arguments, state, given)
 
@@ -328,6 +329,9 @@ class Shell(PowerShell):
             for block in blocks:
                 self.block(block, child, None, [])
             return [child.output]
+        with self.machine.under(Certainty.CONDITIONAL):  # whoever is given code may run it
+            for block in blocks:
+                self.block(block, state.copy(), given or [values.unknown("$_")], [])
         windows_programs.run(self.machine, name, words, child)
         state.variables |= {key: held for key, held in child.variables.items() if key.startswith("drive:")}
         return [child.output] if child.output != values.EMPTY else []
