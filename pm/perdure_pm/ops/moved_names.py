@@ -12,16 +12,18 @@ import csv
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perdure_compat.findings import INFO, Finding, find_in_bytes, find_in_file
-from perdure_compat.index import Index
-from perdure_compat.manifest import Manifest, ManifestFaults, load_manifest
-from perdure_compat.source import PYTHON, Unreadable
 from perdure_pm.model.errors import SourceUnusable
 from perdure_pm.ops.declared import find_distributions
 from perdure_pm.store.inventory import find_site_packages
 from perdure_pm.store.recorded import say_use
+
+if TYPE_CHECKING:  # what reads tables and sources is loaded where there is a table: most hosts have none
+    from perdure_compat.findings import Finding
+    from perdure_compat.index import Index
+    from perdure_compat.manifest import Manifest
+    from perdure_compat.source import Unreadable
 
 TABLE = "moved-names.toml"
 """The file beside a package's modules that says what moved in it."""
@@ -34,8 +36,14 @@ def load_tables(environment: Path) -> Index | None:
 
     A table that cannot be read, or speaks of another package, is passed over: it is no fault of any plugin's.
     """
+    tables = sorted(find_site_packages(environment).glob(f"*/{TABLE}"))
+    if not tables:
+        return None
+    from perdure_compat.index import Index
+    from perdure_compat.manifest import ManifestFaults, load_manifest
+
     found: list[Manifest] = []
-    for path in sorted(find_site_packages(environment).glob(f"*/{TABLE}")):
+    for path in tables:
         try:
             manifest = load_manifest(path)
         except ManifestFaults:
@@ -61,6 +69,9 @@ def find_installed_uses(environment: Path, names: Iterable[str]) -> list[dict[st
 
 def find_wheel_uses(wheel: Path, index: Index) -> list[str]:
     """Return the uses in the files of a wheel, in words."""
+    from perdure_compat.findings import find_in_bytes
+    from perdure_compat.source import PYTHON
+
     said: list[str] = []
     with zipfile.ZipFile(wheel) as archive:
         for name in sorted(archive.namelist()):
@@ -118,6 +129,8 @@ def say_uses(uses: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def _scan(files: Iterable[Path], index: Index) -> list[Finding]:
     """Return what breaks when names go; what is guarded or only a text is not told, nor what cannot be read."""
+    from perdure_compat.findings import find_in_file
+
     found: list[Finding] = []
     for path in files:
         found += _told(find_in_file(path, index))
@@ -125,7 +138,9 @@ def _scan(files: Iterable[Path], index: Index) -> list[Finding]:
 
 
 def _told(found: list[Finding] | Unreadable) -> list[Finding]:
-    return [] if isinstance(found, Unreadable) else [finding for finding in found if finding.reach != INFO]
+    from perdure_compat.findings import INFO
+
+    return [finding for finding in found if finding.reach != INFO] if isinstance(found, list) else []
 
 
 def _installed_files(site: Path, info: Path) -> list[Path]:
