@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from perdure.approvals.commands import Judged
 from perdure.approvals.rules import Rule, exactly
@@ -33,6 +34,9 @@ DESTRUCTIVE = frozenset(
     }
 )
 """Classes that a person says yes to each time, or for a session: no `always` covers them."""
+
+_ANY_PROGRAMS = ("ls", "git", "python3.12", "frobnicate", "/opt/x/Tool")
+"""Programs that have nothing in common."""
 
 _TOO_WIDE = frozenset({"unknown-program"})
 """Classes of which a grant by class would cover whatever nobody has heard of."""
@@ -59,6 +63,12 @@ def grant_of_line(line: str, profile: str, principal: str, now: dt.datetime) -> 
         created=now,
         granted_by="app.yaml",
     )
+
+
+def covers_any_program(template: str) -> bool:
+    """Return whether a glob for commands leaves open which program is meant, as ``*`` does."""
+    first = template.split(maxsplit=1)[0]
+    return all(fnmatchcase(name, first) for name in _ANY_PROGRAMS)
 
 
 def find_grant(

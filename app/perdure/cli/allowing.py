@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from perdure.approvals.allowlist import AllowlistUnfit
 from perdure.approvals.commands import plain_words
-from perdure.approvals.grants import DESTRUCTIVE, grant_of_line, known_keys, stands
+from perdure.approvals.grants import DESTRUCTIVE, covers_any_program, grant_of_line, known_keys, stands
 from perdure.cli.approving import (
     allowlist_of,
     note_standing,
@@ -78,6 +79,16 @@ def add(session: Session, options: AllowOptions) -> Answer:
     if key in DESTRUCTIVE:
         raise GrantInvalid(
             f"{key} is never granted for always: what it takes away does not come back", context={"what": what}
+        )
+    if options["cwd"] is not None and not os.path.isdir(directory_of(session, options["cwd"])):
+        raise GrantInvalid(
+            f"there is no directory {directory_of(session, options['cwd'])} that the grant could be for",
+            context={"cwd": options["cwd"]},
+        )
+    if key is None and covers_any_program(what):
+        session.output.warn(
+            f"{what!r} covers every plain command, whatever program it is: of those only what the floor, the rules and "
+            "a destructive class say is asked about or refused any more"
         )
     scoped = any(options[name] is not None for name in ("cwd", "path", "hours", "uses"))
     now = _now()

@@ -18,7 +18,7 @@ import perdure
 from perdure.approvals.ancestry import namespace_here
 from perdure.approvals.asking import Asker
 from perdure.approvals.running import going_on
-from perdure.cli.approving import Decider, authority_for, decider_for
+from perdure.cli.approving import Decider, authority_for, decider_for, origin_here
 from perdure.cli.asking import asker_for, at_a_terminal
 from perdure.cli.guard import directory_of, make_guard, own_folders
 from perdure.cli.jailing import confinement_of
@@ -26,7 +26,7 @@ from perdure.cli.options import ExecuteOptions
 from perdure.cli.output import Answer
 from perdure.cli.session import Session
 from perdure.domain.backend import Backend
-from perdure.domain.errors import CommandRefused, SettingsInvalid, UsageFault
+from perdure.domain.errors import CommandNeedsApproval, CommandRefused, SettingsInvalid, UsageFault
 from perdure.domain.layers import layers_to_json
 from perdure.domain.operation import Surface
 from perdure.domain.verdict import Ruling
@@ -59,8 +59,24 @@ def execute(session: Session, options: ExecuteOptions) -> Answer:
     decider = decider_for(session, authority, runs=True)
     seconds = options["answer_within"] or decider.policy.ttl
     asker = asker_for(session, authority, prompt=prompt, seconds=seconds)
-    finished = run_in_terminal(session, request, decider, asker, jail=options["jail"])
+    try:
+        finished = run_in_terminal(session, request, decider, asker, jail=options["jail"])
+    except CommandNeedsApproval as error:
+        if prompt and authority.surface is Surface.CLI:
+            error.hint = _asking_elsewhere(session, options)
+        raise
     return _answer(session, finished, request.backend)
+
+
+def _asking_elsewhere(session: Session, options: ExecuteOptions) -> str | None:
+    """Return the command that has the question wait for an answer from elsewhere; None where none can be kept."""
+    if not session.installation.home.is_dir() or not origin_here(session).outside or options["script"] == "-":
+        return None
+    given = [("--cwd", options["cwd"]), ("--backend", options["backend"]), ("--script", options["script"])]
+    words = [word for name, value in given if value is not None for word in (name, value)]
+    shell = ["--shell", options["shell"]] if options["shell"] != "bash" else []
+    command = ["--", *options["command"]] if options["command"] else []
+    return session.installation.app_command("exec", "--no-prompt", *shell, *words, *command)
 
 
 def run_in_terminal(

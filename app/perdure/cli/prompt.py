@@ -15,13 +15,14 @@ from collections.abc import Callable
 
 import anyio
 
-from perdure.approvals.display import question
+from perdure.approvals.display import question, visible
 from perdure.approvals.service import ChannelFailed
 from perdure.domain.outcome import Cause, Scope
 from perdure.domain.proposal import Answer, Default, Entry
 from perdure.domain.record import dataclass
 
 _MOST_LINE = 64 * 1024
+_MOST_SHOWN = 40
 _WORDS = {
     "o": Scope.ONCE,
     "once": Scope.ONCE,
@@ -65,7 +66,7 @@ class Terminal:
                 answer = parse_answer(line.decode(errors="replace"))
                 if answer is not None:
                     return answer
-                self.talk(_words_for(entry))
+                self.talk(_not_an_answer(line.decode(errors="replace")) + _words_for(entry))
 
     def _forget(self) -> None:
         """Have what was typed ahead answer nothing."""
@@ -96,6 +97,15 @@ def question_of(entry: Entry, now: dt.datetime) -> str:
     """Return everything that a person reads of a proposal at this moment."""
     asked = entry.proposal
     return question(asked.display, asked.id, asked.pinned.risk, asked.expires, now)
+
+
+def _not_an_answer(line: str) -> str:
+    """Return what is said of words that answer nothing: neither yes nor no is guessed."""
+    said = line.strip()
+    if not said:
+        return ""
+    shown = visible(said if len(said) <= _MOST_SHOWN else f"{said[:_MOST_SHOWN]}…")
+    return f"`{shown}` is no answer, and nothing is decided. "
 
 
 def _words_for(entry: Entry) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,34 @@ def test_a_grant_is_a_line_of_the_file_that_the_operator_reads_and_takes_away(
     assert (done.returncode, envelope_of(done)["errors"][0]["code"]) == (2, "grant-unknown")
     done = generation.run("allow", "add", "--json", "recursive-delete")
     assert (done.returncode, envelope_of(done)["errors"][0]["code"]) == (2, "grant-invalid")
+
+
+@pytest.mark.proves("approvals-grants-scoped")
+def test_a_grant_of_everything_is_warned_of_and_one_for_a_directory_that_is_not_there_is_none(
+    generation: Generation, app_yaml: Path
+) -> None:
+    done = generation.run("allow", "add", "--cwd", str(app_yaml.parent / "nowhere"), "--json", "ls *")
+    (error,) = envelope_of(done)["errors"]
+    assert (done.returncode, error["code"]) == (2, "grant-invalid")
+    assert str(app_yaml.parent / "nowhere") in error["summary"]
+    for template, wide in (("*", True), ("* --help", True), ("git *", False), ("*-config --libs", False)):
+        done = generation.run("allow", "add", template)
+        assert done.returncode == 0
+        assert ("covers every plain command" in done.stderr) is wide
+
+
+@pytest.mark.proves("app-hints-run")
+def test_where_nobody_can_be_asked_here_the_hint_has_the_question_wait_for_an_answer_from_elsewhere(
+    generation: Generation, app_yaml: Path
+) -> None:
+    app_yaml.write_text("approvals: {mode: manual, ttl: 1}\n")
+    done = generation.run("exec", "--json", "--cwd", str(app_yaml.parents[3]), "--", "frobnicate", "a b")
+    (error,) = envelope_of(done)["errors"]
+    assert error["code"] == "command-needs-approval"
+    tried = subprocess.run(shlex.split(error["hint"]), capture_output=True, text=True, check=False, timeout=60)
+    # It asked, and nobody answered.
+    assert (tried.returncode, "waiting for an answer" in tried.stderr) == (10, True), tried.stderr
+    assert generation.run("exec", "--json", "--context", "cron", "--", "frobnicate").returncode == 10
 
 
 @pytest.mark.proves("approvals-grants-scoped")

@@ -335,6 +335,23 @@ def test_a_question_at_the_prompt_is_withdrawn_when_it_is_answered_elsewhere(des
     assert (ended, "ran" in shown) == (0, True)
 
 
+@pytest.mark.proves("prompt-never-declines-for-you")
+def test_what_is_no_answer_is_told_for_what_it_is_and_what_can_be_typed_stands_there_again(desk: Desk) -> None:
+    person = Typing(desk, "rm -r build && echo ran")
+    person.wait_for(b"decline [reason]")
+    for said in ("n", "no", "wat \x1b[31m"):
+        person.read = b""
+        person.type(f"{said}\n")
+        person.wait_for(b"is no answer, and nothing is decided. Type once")
+        person.wait_for(b"decline [reason]")
+    person.type("decline not now\n")
+    ended, shown = person.end()
+    assert ended != 0
+    assert "\x1b[31m` is" not in shown
+    (kept,) = desk.kept()
+    assert (kept["status"], kept["reason"]) == ("declined", "not now")
+
+
 @pytest.mark.proves("approvals-not-from-inside")
 def test_what_a_run_has_started_answers_nothing(desk: Desk, tmp_path: Path) -> None:
     waiting = desk.ask("rm -r build")
