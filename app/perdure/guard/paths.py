@@ -253,6 +253,24 @@ class Protected:
     def _folded(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(names) if self.probe.case_sensitive else tuple(map(folded, names))
 
+    def lies(self, folder: str) -> tuple[Root | None, bool]:
+        """Return the root that a directory is or lies in, and whether it is or lies above one; each looked up once."""
+        found = self._folders.get(folder)
+        if found is None:
+            root, above = None, False
+            for path in dict.fromkeys((folder, self.probe.real(folder))):
+                names = self._folded(self._split(path))
+                inside = (self._own.get(names[:end]) for end in range(len(names), 0, -1))
+                root = root or next((form[0] for form in inside if form is not None), None)
+                above = above or names in self._above
+            found = self._folders[folder] = root, above
+        return found
+
+    @cached_property
+    def _folders(self) -> dict[str, tuple[Root | None, bool]]:
+        """The directories that were asked about."""
+        return {}
+
     def _candidates(self, names: Sequence[str], length: int) -> Sequence[tuple[Root, tuple[str, ...]]]:
         """Return the forms that a path may meet: looked up where every name of it is known, else all of them."""
         if len(names) != length:

@@ -37,8 +37,9 @@ def untold(effect: Effect, protected: Protected) -> Iterator[Reason]:
         found = _given(effect, protected)
     elif has_rules(effect):
         # Where nothing protected is named, which is nearly always, nobody asks what the program's options mean.
-        named = _here(effect, protected) if effect.by in _HAND_ON else _named(effect, protected)
-        found = next((match for match in named if match.sure), None)
+        found = _here(effect, protected)
+        if found is None and effect.by not in _HAND_ON:
+            found = next((match for match in _named(effect, protected) if match.sure), None)
         found = None if found is None or only_looks(effect) else found
     else:
         return
@@ -52,7 +53,7 @@ def untold(effect: Effect, protected: Protected) -> Iterator[Reason]:
 def _given(effect: Effect, protected: Protected) -> Match | None:
     """Return what a program that nobody knows is given of what is protected."""
     if effect.operand.known is not None:
-        return next(_named(effect, protected), None)
+        return _here(effect, protected) or next(_named(effect, protected), None)
     for word in effect.arguments:
         if _is_path(word):
             for match in protected.matches(effect, word, whole=True):
@@ -60,21 +61,24 @@ def _given(effect: Effect, protected: Protected) -> Match | None:
     return None
 
 
-def _here(effect: Effect, protected: Protected) -> Iterator[Match]:
-    """Yield what holds the directory that the program runs in."""
+def _here(effect: Effect, protected: Protected) -> Match | None:
+    """Return what holds the directory that the program runs in."""
     for word in effect.directories:
-        if word.known is not None:
-            yield from _in(protected.matches(effect, word, whole=False))
+        if (folder := word.known) is not None and (root := protected.lies(folder)[0]) is not None:
+            return Match(root, Overlap.WITHIN, sure=True, operand=folder)
+    return None
 
 
 def _named(effect: Effect, protected: Protected) -> Iterator[Match]:
-    """Yield what is protected and named in the arguments, or holds the directory that the program runs in."""
-    yield from _here(effect, protected)
+    """Yield what is protected and named in the arguments."""
+    folders = [word.known for word in effect.directories]
+    near = any(folder is None or protected.lies(folder)[1] for folder in folders)
     for word in effect.arguments[:_MOST_WORDS]:
-        if _is_path(word):
+        # A name without a slash is looked at where something protected may be beside it.
+        if _is_path(word) and (near or (known := word.known) is None or "/" in known):
             # A program of which only the use is not known is not taken to undo what lies below.
             yield from _in(protected.matches(effect, word, whole=True))
-        for text in _behind(word.known):
+        for text in _behind(word.known, near=near):
             yield from _in(protected.matches(effect, Word(((Text(text),),)), whole=False))
 
 
@@ -92,16 +96,17 @@ def _is_path(word: Word) -> bool:
     )
 
 
-def _behind(text: str | None) -> Iterator[str]:
+def _behind(text: str | None, *, near: bool) -> Iterator[str]:
     """Yield what may be a path in a word: ``--out=PATH``, ``-oPATH``, ``file:PATH``, and whole ones in a text."""
     if text is None:
         return
-    yield from (match[0] for match in itertools.islice(_IN_TEXT.finditer(text, 1), _MOST_IN_TEXT))
+    if "/" in text:
+        yield from (match[0] for match in itertools.islice(_IN_TEXT.finditer(text, 1), _MOST_IN_TEXT))
     if "=" not in text and ":" not in text and not text.startswith("-"):
         return
-    if text.startswith("-") and not text.startswith("--") and len(text) > 2:
+    if text.startswith("-") and not text.startswith("--") and (near or "/" in text) and len(text) > 2:
         yield text[2:]
     for mark in "=:":
         rest = text.partition(mark)[2]
-        if rest and not rest.startswith("//"):
+        if rest and (near or "/" in rest) and not rest.startswith("//"):
             yield rest
