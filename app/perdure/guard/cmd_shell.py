@@ -71,6 +71,8 @@ class _Shell:
         self._slots: list[Value] = []
         self._loops: dict[str, Value] = {}
         self._again = 0
+        self._went: Value | None = None
+        """Where the last command went if it went anywhere, where that is not certain."""
 
     # Control flow.
 
@@ -104,9 +106,14 @@ class _Shell:
             right.stdin = end.output
             state.output = self.node(node.right, right).output
             return state
+        self._went = None
         after = self.node(node.left, state)
+        right = after.copy()
+        if node.operator == "&&" and self._went is not None:
+            right.directories = self._went  # what follows runs only where there was such a directory
+        self._went = None
         with self.machine.under(Certainty.POSSIBLE):
-            return join(self.node(node.right, after.copy()), after) or after
+            return join(self.node(node.right, right), after) or after
 
     def _for(self, node: For, state: State) -> State:
         items = self._items(node, state)
@@ -443,8 +450,11 @@ class _Shell:
         other = re.match(r"[A-Za-z]:", target) and name != "pushd" and not re.match(r"(?i)\s*/d[\s\"]", rest)
         if name == "pushd":
             state.stack = (*state.stack, state.directories)
-        # Without /d another drive's directory is set, and this one stays.
-        state.directories = values.union(place, state.directories) if other else place
+        found = values.texts(place)
+        there = found is not None and all(map(state.session.probe.is_directory, found))
+        self._went = None if there or other else place
+        # Without /d another drive's directory is set, and this one stays; as it does where there is no such directory.
+        state.directories = place if there and not other else values.union(place, state.directories)
 
     def _set(self, rest: str, state: State) -> None:
         text = rest.strip(" \t")

@@ -189,7 +189,11 @@ def _location(shell: PowerShell, bound: Bound, state: State, given: list[Value] 
     if bound.cmdlet.name == "Push-Location":
         state.stack = (*state.stack, state.directories)
     if found:
-        state.directories = tuple(values.normal(pieces) for path, _ in found for pieces in path)
+        place = tuple(values.normal(pieces) for path, _ in found for pieces in path)
+        names = values.texts(place)
+        there = names is not None and all(map(state.session.probe.is_directory, names))
+        # Where there is no such directory, that is an error after which the script goes on where it was.
+        state.directories = place if there else values.union(place, state.directories)
     elif bound.positional or bound.unknown:
         state.directories = values.unknown("Set-Location")
     return []

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from perdure.domain.effect import Act
 from perdure.domain.verdict import Ruling
 from perdure.guard.corpus import read_corpus
+from perdure.guard.layout import LayoutProbe
 from perdure.guard.reading import FAULT, read
 from perdure.guard.service import Place
 from perdure.guard.session import Session
@@ -54,7 +55,8 @@ def test_bash_on_windows_starts_nothing_that_would_be_refused_alone(line: str) -
     ],
 )
 def test_a_machine_without_drives_has_its_paths_below_the_root(line: str, shell: str) -> None:
-    session = Session(directory="/work", home="/home/you")
+    probe = LayoutProbe(directories=frozenset({"/home/you"}))
+    session = Session(directory="/work", home="/home/you", probe=probe)
     deletes = [effect for effect in read(line, shell, session).effects if effect.act is Act.DELETE]
     assert [effect.operand.known for effect in deletes] == ["/home/you/x"]
 
