@@ -243,10 +243,30 @@ def _reading(machine: Machine, name: str, options: list[str], operands: list[Val
             state.output = values.joined(state.output, machine.contents(values.known(target), state))
     if name == "dir":
         for operand in operands or [values.text(".")]:
-            folder = windows_paths.spelled(windows_words.place(state, operand, globs=False))
-            name_in = ((Hole("a name in it"),),)
-            listed = values.joined(folder, values.text("\\"), name_in) if "/s" in options else name_in
-            state.output = values.joined(state.output, listed) if "/b" in options else values.unknown("dir")
+            listed = _listed(operand, state, below="/s" in options) if "/b" in options else values.unknown("dir")
+            state.output = values.joined(state.output, listed)
+
+
+def _listed(operand: Value, state: State, *, below: bool) -> Value:
+    """Return what ``dir /b`` may print: what is in a directory, or fits a name; with ``/s`` whole paths, and deeper."""
+    text = values.known(operand)
+    if text is None:
+        return values.unknown("dir")
+    folder, slash, name = text.replace("/", "\\").rpartition("\\")
+    between, deeper = values.text("\\"), values.joined(((Hole("a directory below"),),), values.text("\\"))
+
+    def fitting(above: Value, pattern: str) -> Value:
+        names = values.single(windows_words.place_name(values.text(pattern)))
+        if not below:
+            return names
+        above = values.joined(windows_paths.spelled(windows_words.place(state, above, globs=False)), between)
+        return values.union(values.joined(above, names), values.joined(above, deeper, names))
+
+    parent = values.text(folder + slash or ".")
+    if "*" in name or "?" in name:
+        return fitting(parent, name)
+    within = fitting(operand, "*")
+    return values.union(within, fitting(parent, name)) if below and name not in {"", ".", ".."} else within
 
 
 def _cipher(machine: Machine, name: str, options: list[str], operands: list[Value], state: State) -> None:
