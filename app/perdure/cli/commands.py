@@ -324,7 +324,7 @@ def roots(session: Session) -> Answer:
     from perdure.cli.guard import list_roots, make_guard
     from perdure.cli.jailing import layers_here
 
-    return list_roots(session, layers_here(session, make_guard(session.installation)))
+    return list_roots(session, layers_here(session, make_guard(session.installation))[0])
 
 
 @perdure.group(cls=_Group)

@@ -95,9 +95,13 @@ def _look_at_layers(session: Session) -> tuple[tuple[Layer, ...], list[Finding]]
     from perdure.cli.jailing import layers_here
 
     try:
-        return layers_here(session, make_guard(session.installation)), []
+        layers, gap = layers_here(session, make_guard(session.installation))
     except SettingsInvalid as error:
         return (), [Finding(code=error.code, summary=error.summary, hint=error.hint, context=error.context)]
+    if gap is None:
+        return layers, []
+    summary = f"the jail is not whole: {gap.text}"
+    return layers, [Finding(code="jail-not-whole", summary=summary, hint=gap.hint, context={"paths": list(gap.paths)})]
 
 
 def _look_at_approvals(session: Session) -> list[Finding]:

@@ -20,7 +20,7 @@ from perdure.jail.machine import LinuxSystem
 from perdure.jail.names import Names
 from perdure.jail.policy import Mode, Policy, PolicyUnfit, parse_policy
 from perdure.jail.service import Jail
-from perdure.tools.confinement import Confinement, layers_of
+from perdure.tools.confinement import Confinement, Gap, layers_of
 from perdure.tools.run_record import record_folder
 from perdure.tools.terminal import Request
 from perdure.tools.ways import meant_by
@@ -84,14 +84,14 @@ def hides_state(session: Session, guard: Guard, request: Request, environment: M
     return confinement.hides_state(meant, request.command, request.script)
 
 
-def layers_here(session: Session, guard: Guard) -> tuple[Layer, ...]:
-    """Return the layers of this process, the jail as a command would have it.
+def layers_here(session: Session, guard: Guard) -> tuple[tuple[Layer, ...], Gap | None]:
+    """Return the layers of this process, the jail as a command would have it, and what that does not hold.
 
     Raises:
         SettingsInvalid: the profile's policy cannot be evaluated.
     """
-    jail = confinement_of(session, guard).whole_layer()
-    return (*layers_of(jail), _audit_layer(session))
+    jail, gap = confinement_of(session, guard).look()
+    return (*layers_of(jail), _audit_layer(session)), gap
 
 
 def _audit_layer(session: Session) -> Layer:

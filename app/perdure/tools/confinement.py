@@ -97,11 +97,11 @@ class Confinement:
                     return installation.pm_command("repair")
         return f"find {shlex.quote(_mount_of(path))} -xdev -samefile {shlex.quote(path)}   (and remove the other name)"
 
-    def whole_layer(self) -> Layer:
-        """Return the jail as it is for a command, with what it does not hold."""
+    def look(self) -> tuple[Layer, Gap | None]:
+        """Return the jail as it is for a command, and what it does not hold."""
         layer = self.layer()
         gap = self.gap() if layer.active else None
-        return layer if gap is None else replace(layer, gap=gap.text)
+        return (layer, None) if gap is None else (replace(layer, gap=gap.text), gap)
 
     def require_whole(self) -> None:
         """Return where a jail holds everything.

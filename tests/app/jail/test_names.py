@@ -226,7 +226,10 @@ class TestWithBubblewrap:
         assert "perdure-pm" in done.stderr
         (record,) = (generation.home / "state" / "default").glob("runs-*.jsonl")
         assert json.loads(record.read_text().splitlines()[-1])["gap"] == gap
-        assert f"not whole   jail: {gap}\n" in generation.run("doctor").stdout
+        doctor = generation.run("doctor")
+        assert doctor.returncode == 3
+        assert f"not whole   jail: {gap}\n" in doctor.stdout
+        assert f"found: the jail is not whole: {gap}\n  try: " in doctor.stdout
         assert f"on, and not whole: {gap}\n" in generation.run("guard", "roots").stdout
 
     @pytest.mark.proves("jail-names-counted", "jail-told")
@@ -250,9 +253,9 @@ class TestWithBubblewrap:
         held = generation.site / os.fsdecode(b"a\xff\nb.py")
         held.write_text("")
         os.link(held, tmp_path / "other")
-        for words in (("exec", "--", "echo", "done"), ("exec", "--json", "--", "echo", "done"), ("guard", "roots")):
+        for code, words in ((0, ("exec", "--", "echo", "done")), (0, ("guard", "roots")), (3, ("doctor", "--json"))):
             done = generation.run(*words)
-            assert (done.returncode, "hard link outside" in done.stdout + done.stderr) == (0, True), done
+            assert (done.returncode, "hard link outside" in done.stdout + done.stderr) == (code, True), done
 
     @pytest.mark.proves("jail-names-counted")
     def test_of_what_pm_does_not_write_the_way_out_shows_the_other_name(
