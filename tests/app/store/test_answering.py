@@ -467,3 +467,13 @@ def test_identical_asks_share_a_question_and_once_is_for_one_of_them(desk: Desk,
     assert again["id"] != asked["id"]
     desk.run("decline", again["id"])
     assert sorted(desk.end(each)["exit_code"] for each in both) == [0, 10]
+
+
+@pytest.mark.proves("approval-single-use", "store-terminal-final")
+def test_a_yes_to_what_cannot_be_started_is_never_said_to_have_run(desk: Desk) -> None:
+    waiting = desk.ask("frobnicate", "-x")
+    desk.run("approve", desk.open())
+    assert desk.end(waiting)["errors"][0]["code"] == "command-not-found"
+    (kept,) = desk.kept()
+    assert (kept["status"], kept["execution"]) == ("approved", "failed-to-start")
+    assert kept["execution_reason"]

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 from perdure.domain.errors import StoreUnavailable
 from perdure.domain.proposal import Answer, Proposal
+from perdure.store.database import BUSY_SECONDS
 from perdure.store.sqlite import SqliteStore
 from tests.app.command_line import envelope_of
 from tests.app.conftest import Generation
@@ -92,6 +94,29 @@ def test_what_needs_no_approval_runs_and_the_way_out_works(generation: Generatio
     (aside,) = path.parent.glob("damaged-*")
     assert ((aside / path.name).read_bytes() if before is not None else None) == before
     assert not envelope_of(generation.run("allow", "list", "--json"))["data"]["unreadable"]
+
+
+@pytest.mark.slow
+@pytest.mark.proves("store-marked-state", "store-faults-named")
+def test_what_another_process_holds_for_long_keeps_nothing_that_needs_no_approval(
+    generation: Generation, tmp_path: Path
+) -> None:
+    state = generation.home / "state" / "default"
+    store_in(state).close()
+    holding = raw(state / "approvals.db")
+    holding.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holding.execute("BEGIN EXCLUSIVE")
+    (tmp_path / "build").mkdir()
+    run = ("exec", "--no-prompt", "--json", "--cwd", str(tmp_path), "--")
+    begun = time.monotonic()
+    assert envelope_of(generation.run(*run, "echo", "here"))["data"]["stdout"] == "here\n"
+    quick = time.monotonic() - begun
+    (error,) = envelope_of(generation.run(*run, "rm -r build"))["errors"]
+    assert (error["code"], bool(error["hint"]), (tmp_path / "build").exists()) == ("approval-store-busy", True, True)
+    # What had to look waited, and said so; what had not did not.
+    assert time.monotonic() - begun > quick + BUSY_SECONDS
+    holding.close()
+    assert envelope_of(generation.run("approvals", "list", "--json"))["data"] == {"proposals": []}
 
 
 @pytest.mark.proves("store-marked-state")
