@@ -11,18 +11,20 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from perdure_pm import ports
 from perdure_pm.adapters.filesystem import LocalFilesystem
 from perdure_pm.model.errors import ConfigInvalid, UsageFault
-from perdure_pm.model.registration import parse_registrations
 from perdure_pm.model.settings import SETTINGS, network_of, resolve
 from perdure_pm.ops.context import Context, Outcome
 from perdure_pm.store.config import load_home_config
 from perdure_pm.store.generations import current_generation
 from perdure_pm.store.layout import Layout
 from perdure_pm.store.policy import lazy_allowed
+
+if TYPE_CHECKING:
+    from perdure_pm.model.registration import Registration
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ def make_context(layout: Layout, request: Request, reporter: ports.Reporter) -> 
         correlation=request.correlation,
         python=None if values["python"] is None else str(values["python"]),
         host_python=_from_home(layout, host_python),
-        packages=parse_registrations(list(request.packages), reserved=_host_commands(layout, str(values["profile"]))),
+        packages=_parse_packages(layout, str(values["profile"]), request.packages),
         lazy=request.arguments.get("lazy") is True,
         lazy_allowed=lazy_allowed(layout, os.environ, no_lazy=no_lazy),
         wait=values["no-wait"] is not True,
@@ -140,6 +142,15 @@ def make_context(layout: Layout, request: Request, reporter: ports.Reporter) -> 
 def _from_home(layout: Layout, python: str | None) -> str | None:
     """Return what config.yaml names as an interpreter; a path that is relative counts from the home."""
     return str(layout.home / python) if python is not None and os.path.dirname(python) else python
+
+
+def _parse_packages(layout: Layout, profile: str, raw: Sequence[Any]) -> tuple[Registration, ...]:
+    """Return the registrations of a request; nearly none has any, and then no record is read to check their names."""
+    if not raw:
+        return ()
+    from perdure_pm.model.registration import parse_registrations
+
+    return parse_registrations(list(raw), reserved=_host_commands(layout, profile))
 
 
 def _host_commands(layout: Layout, profile: str) -> list[str]:

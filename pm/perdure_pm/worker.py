@@ -22,7 +22,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -418,6 +417,8 @@ class Server:
                 status = "cancelled"
             described = wire.encode_error(error)
             if described["code"] == InternalFault.code and described["builtin"] is None:
+                import traceback  # only here: nearly no operation ends so
+
                 traceback.print_exception(error, file=sys.stderr)
         if self._receipt is not None:
             # However it ended: what an earlier operation left for a person to do is told until it is done.

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from perdure_pm.adapters.processes import Completed, run
-from perdure_pm.adapters.uv_failures import sort_failure
 from perdure_pm.model.errors import (
     BuildFailed,
     HomeUnusable,
@@ -371,6 +370,8 @@ class Uv:
             self._uv(["cache", "clean", "--force"], "emptying the damaged cache", again=True)
             return self._uv(arguments, what, again=True, variables=variables)
         if completed.returncode != 0:
+            from perdure_pm.adapters.uv_failures import sort_failure  # only here: it has many patterns to compile
+
             raise sort_failure(completed, what, self.network, self._layout.home)
         return completed
 

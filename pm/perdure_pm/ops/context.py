@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perdure_pm import ports
 from perdure_pm.model.network import Network
-from perdure_pm.model.registration import Registration
 from perdure_pm.store.layout import Layout
+
+if TYPE_CHECKING:
+    from perdure_pm.model.registration import Registration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,6 @@ from pathlib import Path
 from packaging.markers import default_environment
 
 from perdure_pm.adapters.interpreter import Interpreter
-from perdure_pm.adapters.uv_failures import find_python_refusal
 from perdure_pm.model.choice import SitOut
 from perdure_pm.model.errors import PluginUnfit
 from perdure_pm.model.fit import find_python_misfit as find_python_misfit_of
@@ -92,6 +91,8 @@ def find_python_misfit(entries: Sequence[str], interpreter: Interpreter, said: s
 
     They are clear where one plugin was tried alone, which is how a resolution that fails is looked into.
     """
+    from perdure_pm.adapters.uv_failures import find_python_refusal  # only here: it has many patterns to compile
+
     refusal = find_python_refusal(said)
     if refusal is None:
         return None
