@@ -14,15 +14,19 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from perdure.domain.effect import Act, Effect, Word
+from perdure.domain.effect import Act, Effect, Text, Word
 from perdure.domain.record import dataclass, field
 from perdure.domain.verdict import Reason, Risk, Ruling
 from perdure.guard import read_only
+from perdure.guard.late import late
 from perdure.guard.paths import show_word
 from perdure.guard.patterns import place_text, split, without_dots
 
 _WRITES = frozenset({Act.EMPTY, Act.OVERWRITE, Act.CHANGE, Act.PERMIT, Act.MOVE, Act.DELETE})
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/1", "/dev/fd/2"})
+_MAY_BE_SECRET = late(r"(?:^|[/=])\.|^(?:[^=]*=)?/(?:etc|proc|dev)/|credentials")
+"""What is in every path that reading is asked about, if not in the directory that it counts from."""
+_GLOBBED = late(r"/[^/]*[*?\[][^/]*$")
 _SCRATCH = ("/tmp/", "/var/tmp/", "/private/tmp/")  # noqa: S108  # compared, never written
 
 
@@ -58,6 +62,7 @@ class _Place:
 class _Table:
     safe: dict[str, list[read_only.Rule]] = field(default_factory=dict)
     described: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
     steering: tuple[str, ...] = ()
     rules: dict[str, list[_Rule]] = field(default_factory=dict)
     places: list[_Place] = field(default_factory=list)
@@ -87,7 +92,10 @@ def safe_rules(program: str) -> Sequence[read_only.Rule]:
 
 def _reasons(effect: Effect, homes: tuple[str, ...]) -> Iterator[tuple[Risk, Reason]]:
     if effect.act is Act.RUN:
-        yield _running(effect)
+        risk, reason = _running(effect)
+        yield risk, reason
+        if risk is Risk.LOW:
+            yield from _given_secret(effect, homes)
         return
     if effect.act is Act.MOUNT:
         yield Risk.HIGH, Reason(code="system", text=f"{effect.by} changes what is mounted", span=effect.span)
@@ -112,20 +120,46 @@ def _reasons(effect: Effect, homes: tuple[str, ...]) -> Iterator[tuple[Risk, Rea
 
 def _secret(effect: Effect, homes: tuple[str, ...]) -> Iterator[tuple[Risk, Reason]]:
     """Yield what a place that is read says of the risk."""
-    for path, _ in _paths(effect):
-        place = next(
-            (place for place in _table(homes).places if path is not None and place.pattern.fullmatch(path)), None
-        )
-        if place is not None and place.read:
-            reason = f"{effect.by} reads {show_word(effect.operand)}, {place.text}"
-            yield Risk.MEDIUM, Reason(code=place.code, text=reason, span=effect.span)
+    for path, _ in _paths(effect, effect.operand):
+        if path is not None and (place := _secret_place(path, homes)) is not None:
+            yield _reads(effect, effect.operand, place)
             return
+
+
+def _given_secret(effect: Effect, homes: tuple[str, ...]) -> Iterator[tuple[Risk, Reason]]:
+    """Yield that a program which only looks is given what should not be looked at."""
+    table, name = _table(homes), (effect.operand.known or "").rpartition("/")[2]
+    if name not in table.safe or name in table.names:
+        return
+    hidden = any("/." in (place_text(base) or "/.") for place in effect.directories for base in place.spellings)
+    for word in effect.arguments:
+        text = word.known
+        if text is not None and not hidden and _MAY_BE_SECRET.search(text) is None:
+            continue
+        value = Word(((Text(text.partition("=")[2]),),)) if text is not None and text.startswith("-") else word
+        for path, _ in _paths(effect, value):
+            # What a glob finds in a directory is all that is in it.
+            place = None if path is None else _secret_place(_GLOBBED.sub("", path), homes)
+            if place is not None:
+                yield _reads(effect, word, place)
+                return
+
+
+def _secret_place(path: str, homes: tuple[str, ...]) -> _Place | None:
+    """Return the place that a path is in, if what is there must not be read unasked."""
+    place = next((place for place in _table(homes).places if place.pattern.fullmatch(path)), None)
+    return place if place is not None and place.read else None
+
+
+def _reads(effect: Effect, word: Word, place: _Place) -> tuple[Risk, Reason]:
+    reason = f"{effect.by} reads {show_word(word)}, {place.text}"
+    return Risk.MEDIUM, Reason(code=place.code, text=reason, span=effect.span)
 
 
 def _placed(effect: Effect, homes: tuple[str, ...], shown: str) -> Iterator[tuple[Risk, Reason]]:
     """Yield what the place that is written to says of the risk."""
     ordinary = True
-    for path, below in _paths(effect):
+    for path, below in _paths(effect, effect.operand):
         if path is None:
             ordinary = False
             continue
@@ -150,9 +184,9 @@ def _placed(effect: Effect, homes: tuple[str, ...], shown: str) -> Iterator[tupl
         )
 
 
-def _paths(effect: Effect) -> Iterator[tuple[str | None, bool]]:
-    """Yield each path that is written to, where it is known, and whether it is below the directory it counts from."""
-    for spelling in effect.operand.spellings:
+def _paths(effect: Effect, word: Word) -> Iterator[tuple[str | None, bool]]:
+    """Yield each path that a word means, where it is known, and whether it is below the directory it counts from."""
+    for spelling in word.spellings:
         for directory in effect.directories:
             for base in directory.spellings:
                 folder = place_text(base)
@@ -259,6 +293,7 @@ def _table(homes: tuple[str, ...]) -> _Table:
             for name in names.split():
                 table.safe.setdefault(name, []).append(limited)
     table.steering = _texts(_mapping(raw["steering"])["variables"])
+    table.names = frozenset(_texts(_mapping(raw["names"])["programs"]))
     table.described = frozenset(_texts(_mapping(raw["described"])["programs"]))
     for entry in _entries(raw["rule"]):
         without = entry.get("without")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.domain.effect import Act, Effect, Hole
+from perdure.domain.effect import Act, Effect, Hole, Pattern
 from perdure.domain.verdict import FLOOR_REASONS, OTHER_REASONS, Risk, Ruling
 from perdure.guard import classify as classification
 from perdure.guard.classify import classify
@@ -44,6 +44,12 @@ from tests.app.guard.layouts import HOLE, HOME, effect, run, word
         effect(Act.OVERWRITE, "/tmp/x", by=">"),
         effect(Act.READ, "/etc/passwd", by="cat"),
         effect(Act.READ, f"{HOME}/.ssh/known_hosts", by="cat"),
+        run("head", f"{HOME}/.ssh/id_ed25519.pub"),
+        run("ls", f"{HOME}/.ssh"),
+        run("find", f"{HOME}/.ssh", "-type", "f"),
+        run("grep", "-rn", r"\.env", "src"),
+        run("cat", "/proc/self/status"),
+        run("yq", ".a", "f"),
     ],
 )
 def test_what_changes_nothing_that_matters_is_allowed(made: Effect) -> None:
@@ -97,6 +103,15 @@ def test_what_changes_nothing_that_matters_is_allowed(made: Effect) -> None:
         (effect(Act.READ, f"{HOME}/.ssh/id_ed25519", by="cat"), Risk.MEDIUM, "credentials"),
         (effect(Act.READ, ".env", by="cat"), Risk.MEDIUM, "credentials"),
         (effect(Act.CHANGE, f"{HOME}/.aws/credentials", by=">>"), Risk.HIGH, "credentials"),
+        (run("grep", "-r", "x", f"{HOME}/.ssh"), Risk.MEDIUM, "credentials"),
+        (run("head", "-c", "100", f"{HOME}/.ssh/id_ed25519"), Risk.MEDIUM, "credentials"),
+        (run("cat", word(f"{HOME}/.ssh/", Pattern("*"))), Risk.MEDIUM, "credentials"),
+        (run("git", "diff", "--no-index", "/dev/null", f"{HOME}/.ssh/id_rsa"), Risk.MEDIUM, "credentials"),
+        (run("wc", f"--files0-from={HOME}/.aws/config"), Risk.MEDIUM, "credentials"),
+        (run("diff", "/etc/shadow", "f"), Risk.MEDIUM, "credentials"),
+        (run("cat", "/proc/1/environ"), Risk.MEDIUM, "credentials"),
+        (run("strings", "/proc/kcore"), Risk.MEDIUM, "credentials"),
+        (run("yq", "--security-enable-system-operator", ".a", "f"), Risk.MEDIUM, "unknown-program"),
         (effect(Act.OVERWRITE, ".git/hooks/pre-commit", by=">"), Risk.HIGH, "own-config"),
         (effect(Act.OVERWRITE, "AGENTS.md", by=">"), Risk.MEDIUM, "steers-agents"),
         (effect(Act.OVERWRITE, "../other/x", by=">"), Risk.MEDIUM, "writes-elsewhere"),
