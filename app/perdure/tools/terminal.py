@@ -317,6 +317,8 @@ class Terminal:
                 if pid is not None:
                     executed(pid)
                 ending = await attend(process, request.seconds, stdout, stderr, signals, jailed=start.jailed)
+            # What makes the jail ends with it, a moment later at times: that is nothing that the command has left.
+            own = () if watch is None else (process.pid, watch.status().child)
             if watch is not None and pid is None:
                 # Interrupted before anybody could tell, it may have run: that is no failed start.
                 if not watch.status().executed and ending.how == "exited":
@@ -355,7 +357,7 @@ class Terminal:
             stdout_cut=stdout.cut,
             stderr_cut=stderr.cut,
             seconds=time.monotonic() - began,
-            killed=tuple(ending.killed),
+            killed=tuple(pid for pid in ending.killed if pid not in own),
             survivors=tuple(ending.survivors),
             signal=ending.signal,
             layers=layers,

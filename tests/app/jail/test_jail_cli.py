@@ -190,6 +190,14 @@ def test_a_jailed_command_whose_time_is_over_may_tidy_up_and_leaves_nothing(gene
 
 
 @pytest.mark.proves("exec-tree-ended")
+def test_what_had_to_be_ended_is_of_the_command_and_not_of_its_jail(generation: Generation) -> None:
+    script = "trap '' TERM; while :; do sleep 9; done"
+    data = envelope_of(generation.run("exec", "--json", "--seconds", "1", "--", script))["data"]
+    assert (data["ended"], data["layers"]["jail"]["active"]) == ("timed-out", True)
+    assert 1 <= len(data["killed"]) <= 2  # the shell, and a sleep where there is one at that moment
+
+
+@pytest.mark.proves("exec-tree-ended")
 def test_a_jailed_command_does_not_outlive_an_app_that_is_killed(generation: Generation) -> None:
     mark = f"42{os.getpid()}"
     app = subprocess.Popen([str(generation.python), "-I", "-m", "perdure", "exec", "--", f"setsid sleep {mark}; true"])
