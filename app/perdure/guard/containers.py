@@ -77,8 +77,9 @@ def run(machine: Machine, name: str, words: list[Value], state: State) -> None:
         mounts += _mount(values.known(mount), state)
     for _, host in mounts:
         machine.emit(Act.READ, host, state, by=f"{name} -v", recursive=True, through_link=True)
-    entry = arguments.values(frozenset({"--entrypoint"}))
-    command = [*entry[:1], *arguments.operands[1:]]
+    # The last one counts; an empty one has what follows the image be the command, whatever the image says.
+    entry = [value for value in arguments.values(frozenset({"--entrypoint"}))[-1:] if values.known(value) != ""]
+    command = [*entry, *arguments.operands[1:]]
     if not mounts or not command:
         return
     child = state.copy()
