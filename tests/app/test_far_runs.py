@@ -110,8 +110,19 @@ def test_isolation_relaxes_what_is_only_classified_and_never_the_floor_or_a_rule
     assert run("frobnicate", container="dev") == (0, None)
     for line in ("rm -rf /", f"rm -rf {shlex.quote(str(generation.venv))}"):
         assert run(line, image="alpine") == (10, "command-refused")
+    # What is mounted is met by its path here, whatever it is called inside.
+    inside = f"rm -rf {shlex.quote(f'/host{generation.venv}')}"
+    for given in ({"mounts": ["/:/host"]}, {"arguments": ["--volume=/:/host"]}, {"arguments": ["-v", "/:/host"]}):
+        assert run(inside, image="alpine", **given) == (10, "command-refused")
+        tried = generation.run("approvals", "test", "--backend", "box", "--json", "--", inside)
+        assert envelope_of(tried)["data"]["decision"]["code"] == "own-feet"
+    assert run("rm", "-rf", "bin", image="alpine", cwd="/w", mounts=[f"{generation.venv}:/w"]) == (
+        10,
+        "command-refused",
+    )
+    assert run(inside, image="alpine") == (0, None)
     assert run("echo x > AGENTS.md", image="alpine") == (10, "command-needs-approval")
-    assert [call["arguments"][0] for call in engine.calls()].count("run") == 1
+    assert [call["arguments"][0] for call in engine.calls()].count("run") == 2
 
 
 @pytest.mark.proves("backends-settings-checked")

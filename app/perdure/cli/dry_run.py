@@ -16,12 +16,13 @@ from perdure.cli.jailing import hides_state
 from perdure.cli.options import TestOptions
 from perdure.cli.output import Answer, columns, printable
 from perdure.cli.session import Session
+from perdure.domain.backend import FarCommand
 from perdure.domain.decision import Decision
 from perdure.domain.operation import Surface
 from perdure.tools.backends import LOCAL
 from perdure.tools.environment import scrub
 from perdure.tools.terminal import Request, operation_of
-from perdure.tools.ways import place_of
+from perdure.tools.ways import look_there, place_of
 
 
 def show_decision(session: Session, options: TestOptions) -> Answer:
@@ -42,13 +43,16 @@ def show_decision(session: Session, options: TestOptions) -> Answer:
     decider = decider_for(session, authority, runs=False)
     backends = backends_of(session)
     decider.isolated = backends.isolated
-    if backend != LOCAL:
-        backends.find(backend)
     environment = scrub(session.environ, own_folders(session.installation), run="")
     guard = make_guard(session.installation)
     hidden = functools.partial(hides_state, session, guard, request, environment)
     place = place_of(request.backend, request.cwd, request.far_cwd, environment, hidden)
-    view = guard.look(text, shell="bash" if words else request.shell, place=place)
+    shell = "bash" if words else request.shell
+    if backend == LOCAL:
+        view = guard.look(text, shell=shell, place=place)
+    else:
+        far = FarCommand(run="", command=tuple(request.words), cwd=request.far_cwd)
+        view = look_there(guard, text, shell=shell, place=place, backends=backends, name=backend, far=far)
     decision = decider.decide(operation_of(request), view)
     return Answer(
         data={

@@ -84,6 +84,15 @@ class Backends:
             raise BackendFailed(f"backend {name} does not say how a command is started", context={"backend": name})
         return launch
 
+    def words(self, name: str, far: FarCommand) -> tuple[str, ...]:
+        """Return what is started on this machine, as the guard reads it: an engine by the name that it goes by.
+
+        Raises:
+            BackendUnknown, BackendFailed: as for `launch`.
+        """
+        command = self.launch(name, far).command
+        return ("docker", *command[1:]) if isinstance(self.find(name).backend, Container) else tuple(command)
+
     def isolated(self, name: str) -> bool:
         """Return whether a command there reaches nothing of this machine; False wherever that is not sure."""
         if name == LOCAL:

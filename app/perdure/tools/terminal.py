@@ -59,7 +59,7 @@ from perdure.tools.environment import scrub, shell_words
 from perdure.tools.operands import resolved
 from perdure.tools.run_record import RunRecord
 from perdure.tools.sentinels import Damage, Sentinels
-from perdure.tools.ways import Way, far_way, local_way, meant_by, place_of
+from perdure.tools.ways import Way, far_way, local_way, look_there, meant_by, place_of
 
 SECONDS = 120.0
 """How long a command may take unless told."""
@@ -271,7 +271,19 @@ class Terminal:
 
     def _decide(self, request: Request, place: Place, decide: _Decide) -> tuple[View, Decision]:
         shell = "bash" if request.script is None else request.shell
-        view = self.guard.look(request.text, shell=shell, place=place)
+        if request.backend == LOCAL or self.backends is None:
+            view = self.guard.look(request.text, shell=shell, place=place)
+        else:
+            far = FarCommand(run="", command=tuple(request.words), cwd=request.far_cwd)
+            view = look_there(
+                self.guard,
+                request.text,
+                shell=shell,
+                place=place,
+                backends=self.backends,
+                name=request.backend,
+                far=far,
+            )
         return view, decide(operation_of(request), view)
 
     async def _started(

@@ -7,13 +7,15 @@ not own: which backends there are (backends), starting (processes), deciding (te
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 
 from perdure.approvals.ancestry import RUN_VARIABLE
 from perdure.domain.backend import FarCommand
 from perdure.domain.record import dataclass
-from perdure.guard.service import Place
+from perdure.domain.verdict import Ruling
+from perdure.guard.service import Guard, Place, View
 from perdure.tools import processes
 from perdure.tools.backends import LOCAL, Backends
 
@@ -83,6 +85,23 @@ def place_of(
     if backend == LOCAL:
         return Place(cwd=cwd, home=home, environment=environment, complete=True, hides_state=hides_state)
     return Place(cwd=far_cwd or _FAR_FOLDER, home=home)
+
+
+def look_there(
+    guard: Guard, text: str, *, shell: str, place: Place, backends: Backends, name: str, far: FarCommand
+) -> View:
+    """Return what a command does in a backend; what starting it does here, where the floor refuses that.
+
+    What a container is given of this machine has another path inside, and only the words of its start tell which.
+
+    Raises:
+        BackendUnknown, BackendFailed: as for `far_way`.
+    """
+    here = Place(cwd=os.sep, home=os.path.expanduser("~"), environment={}, complete=True)
+    start = guard.look(shlex.join(backends.words(name, far)), shell="bash", place=here)  # noqa: S604  # read, not run
+    if start.verdict.floor and start.verdict.ruling is Ruling.REFUSE:
+        return start
+    return guard.look(text, shell=shell, place=place)
 
 
 def meant_by(words: Sequence[str], script: str | None, *, cwd: str, environment: Mapping[str, str]) -> str:
