@@ -1,5 +1,6 @@
 """The command line as a user meets it: whole output, exit codes, in a generation and outside one."""
 
+import json
 import os
 import pty
 import re
@@ -224,6 +225,23 @@ def test_tools_lists_tools_with_their_arguments(generation: Generation, greeter:
             "additionalProperties": False,
         },
     }
+
+
+@pytest.mark.proves("app-arguments-validated")
+def test_arguments_longer_than_a_command_line_takes_come_by_standard_input(
+    generation: Generation, greeter: str
+) -> None:
+    generation.boot(generation.plugin("greeter", greeter))
+    command = [str(generation.python), "-I", "-m", "perdure", "run", "greeter.hello", "--json-args", "-"]
+    for given, code, said in (
+        (json.dumps({"name": "x" * 400_000}).encode(), 0, b"hello " + b"x" * 400_000 + b"\n"),
+        (b"[1]", 2, b""),
+        (b"", 2, b""),
+        (b"\xff", 2, b""),
+    ):
+        done = subprocess.run(command, input=given, capture_output=True, check=False, timeout=60)
+        assert (done.returncode, done.stdout) == (code, said), done.stderr
+        assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.proves("app-arguments-validated", "app-json-envelope")

@@ -17,7 +17,7 @@ from perdure.domain.errors import EXIT_FOUND, EXIT_USAGE, ToolUnknown, UsageFaul
 from perdure.domain.json_value import JsonValue
 from perdure.domain.tool import Tool
 from perdure.domain.workspace import Workspace
-from perdure.tools.arguments import parse_arguments
+from perdure.tools.arguments import parse_arguments, read_document
 from perdure.tools.dispatch import run_tool
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -204,7 +204,7 @@ def _argument_names(tool: Tool) -> list[str]:
 @perdure.command()
 @click.argument("tool")
 @click.option("--arg", "pairs", metavar="NAME=VALUE", multiple=True, help="One argument; may be repeated.")
-@click.option("--json-args", "document", metavar="JSON", help="Arguments as a JSON object.")
+@click.option("--json-args", "document", metavar="JSON", help="Arguments as a JSON object; - reads it.")
 @_asking_options
 @_json_option
 @click.pass_obj
@@ -216,7 +216,7 @@ def run(session: Session, tool: str, **options: Unpack[RunOptions]) -> Answer:
     if offered is None:
         hint = session.installation.app_command("tools")
         raise ToolUnknown(f"no loaded plugin offers a tool {tool!r}", hint=hint, context={"tool": tool})
-    arguments = parse_arguments(options["pairs"], options["document"], offered.tool.parameters)
+    arguments = parse_arguments(options["pairs"], read_document(options["document"]), offered.tool.parameters)
     known = len(manager.failures)
 
     def open_workspace() -> Workspace:

@@ -4,6 +4,7 @@ Owns: `--arg name=value` and `--json-args`. Does not own: whether the result fit
 """
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -36,6 +37,20 @@ def parse_arguments(
             raise UsageFault(f"argument {name!r} is given twice", context={"argument": name})
         given[name] = _parse_value(text, _types(parameters, name))
     return given
+
+
+def read_document(given: str | None) -> str | None:
+    """Return the document that is given, or what standard input holds: one argument of a command line is short.
+
+    Raises:
+        UsageFault: standard input is no text.
+    """
+    if given != "-":
+        return given
+    try:
+        return sys.stdin.buffer.read().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageFault(f"standard input cannot be read as JSON: {error}") from error
 
 
 def _parse_document(document: str) -> dict[str, JsonValue]:
