@@ -187,8 +187,9 @@ def find_content_changes(
     """
     hashes = {} if hashes is None else hashes
     findings = []
+    above = os.path.join(root, "")
     for name, entry in inventory.files.items():
-        path = os.path.join(root, name)
+        path = above + name
         try:
             status = os.stat(path)
             inode = (status.st_dev, status.st_ino)
