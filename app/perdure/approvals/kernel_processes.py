@@ -138,7 +138,9 @@ class KernelProcesses:
 
     def _require_kernel(self, descriptor: int, path: str) -> None:
         buffer = ctypes.create_string_buffer(512)
-        if self._libc.fstatfs(descriptor, buffer) != 0 or ctypes.c_long.from_buffer(buffer).value != _PROC_MAGIC:
+        # The first member is the kind, a long but on one machine.
+        kind = ctypes.c_uint if os.uname().machine == "s390x" else ctypes.c_long
+        if self._libc.fstatfs(descriptor, buffer) != 0 or kind.from_buffer(buffer).value != _PROC_MAGIC:
             raise UnseenError(f"{path} is not what the kernel shows")
 
 

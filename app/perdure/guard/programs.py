@@ -41,6 +41,8 @@ def run(machine: Machine, name: str, arguments: list[Value], state: State) -> No
     if "/" in name and _written(machine, arguments, state):
         return
     if steering := _COMMANDS_IN.intersection(state.variables):
+        if "GIT_CONFIG_COUNT" in steering:
+            steering |= {each for each in state.variables if each.startswith("GIT_CONFIG_VALUE_")}
         _steered(machine, short, steering, state)
     program = _SPECIAL.get(short) or (languages.python if languages.PYTHON.fullmatch(short) else None)
     verb = verbs.table().get(short)
@@ -66,8 +68,7 @@ def _steered(machine: Machine, by: str, names: frozenset[str], state: State) -> 
     for name in sorted(names):
         value = state.variables[name]
         if value is not None and (name in state.exported or name in state.session.environment):
-            with machine.under(Certainty.CONDITIONAL):
-                machine.own_shell(value, child, f"{by} with {name}")
+            wrappers.named_command(machine, value, child, f"{by} with {name}")
 
 
 def _read_found(machine: Machine, by: str, words: list[Value], state: State) -> None:
@@ -294,6 +295,9 @@ _COMMANDS_IN = frozenset(
             "CXX",
             "LD",
             "SUDO_EDITOR",
+            "LESSOPEN",
+            "LESSCLOSE",
+            "GIT_CONFIG_COUNT",
         ),
     ]
 )

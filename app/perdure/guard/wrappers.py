@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perdure.domain.effect import Certainty, Text
+from perdure.domain.effect import Act, Certainty, Text
 from perdure.guard import inner_commands, values, verbs
 from perdure.guard.late import late
 from perdure.guard.machine import Machine
@@ -34,14 +34,24 @@ def walk(machine: Machine, verb: verbs.Verb, name: str, words: list[Value], stat
             walk(machine, inner, f"{name} {subcommand}", arguments.operands[1:], state)
     verbs.apply(verb, arguments, machine, state, by=name)
     for code in arguments.values(verb.runs):
-        with machine.under(Certainty.CONDITIONAL):
-            machine.own_shell(code, state, name)
+        named_command(machine, code, state, name)
     if verb.inner is not None:
         inner_commands.follow(
             machine, verb.inner, arguments.values(verb.inner.options), arguments.operands, state, by=name
         )
     if verb.wraps is not None:
         _wrapped(machine, verb.wraps, name, arguments, state)
+
+
+def named_command(machine: Machine, code: Value, state: State, by: str) -> None:
+    """Note what a command does that an option or a variable names; one that is not known is a program that is not."""
+    with machine.under(Certainty.CONDITIONAL):
+        texts = values.texts(code)
+        if texts is None:
+            machine.emit(Act.RUN, code, state, by=by)
+        for text in texts or ():
+            # What begins so is a pipe for `less`, and a shell's command for git.
+            machine.own_shell(values.text(text.lstrip("|-!")), state, by)
 
 
 def _separated(words: list[Value], separator: str) -> list[list[Value]]:
