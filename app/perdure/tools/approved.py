@@ -71,7 +71,12 @@ async def claim(
         if seen.decision.ruling is not Ruling.ASK:
             # Granted meanwhile, as with the answer to the same question; or refused.
             return None, seen.decision
-        asked = await asker.ask(seen.operation, seen.decision, seen.view)
+        try:
+            asked = await asker.ask(seen.operation, seen.decision, seen.view)
+        except StoreUnavailable as error:
+            raise type(error)(
+                f"what needs an approval is refused: {error.summary}", hint=error.hint, context=error.context
+            ) from error
         try:
             note(asked)
             require_approved(asked)

@@ -80,6 +80,7 @@ def test_what_needs_no_approval_runs_and_the_way_out_works(generation: Generatio
     done = generation.run(*run, "rm -r build")
     (error,) = envelope_of(done)["errors"]
     assert (error["code"], str(path) in error["summary"], done.stderr.count("no grant")) == (code, True, 1)
+    assert error["summary"].startswith("what needs an approval is refused: ")
     assert error["hint"]
     assert (tmp_path / "work" / "build").exists()
     findings = envelope_of(generation.run("doctor", "--json"))["data"]["findings"]
