@@ -38,8 +38,14 @@ _VERBS = {
 
 def visible(text: str) -> str:
     """Return a text in which every character can be seen: what would be drawn as nothing, or elsewhere, is named."""
+    if text.isascii() and text.isprintable():
+        return _PADDING.sub(_blanks, text)
     shown = "".join(character if _is_plain(character) else _named(character) for character in text)
-    return _PADDING.sub(lambda run: f"{_OPEN}{len(run[0])} blanks{_CLOSE}", shown)
+    return _PADDING.sub(_blanks, shown)
+
+
+def _blanks(run: re.Match[str]) -> str:
+    return f"{_OPEN}{len(run[0])} blanks{_CLOSE}"
 
 
 def _is_plain(character: str) -> bool:
