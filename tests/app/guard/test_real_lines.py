@@ -26,8 +26,8 @@ PAGE = Path("docs") / "reference" / "guard-evidence.md"
 MARK = "<!-- written by tests/app/guard/test_real_lines.py -->\n"
 MANUALS = Path("/usr/share/man")
 PACKAGES = Path("/var/lib/dpkg/info")
-TRUE = ("catastrophic-shutdown",)
-"""Refusals that are true: a line that shuts down is refused whoever gives it as an example."""
+TRUE = ("catastrophic-shutdown", "lets-somebody-in")
+"""Refusals that are true: a line that shuts down, or writes `sudoers`, is refused whoever gives it as an example."""
 
 
 def test_an_example_of_a_manual_page_is_found_as_it_is_typed(tmp_path: Path) -> None:
