@@ -6,6 +6,9 @@ isolated (its backend says so). A container that runs already has mounts that it
 
 from __future__ import annotations
 
+import contextlib
+import json
+
 from perdure.domain.effect import Act, Hole, Spelling, Text
 from perdure.guard import values, verbs, wrappers
 from perdure.guard.machine import Machine
@@ -77,9 +80,8 @@ def run(machine: Machine, name: str, words: list[Value], state: State) -> None:
         mounts += _mount(values.known(mount), state)
     for _, host in mounts:
         machine.emit(Act.READ, host, state, by=f"{name} -v", recursive=True, through_link=True)
-    # The last one counts; an empty one has what follows the image be the command, whatever the image says.
-    entry = [value for value in arguments.values(frozenset({"--entrypoint"}))[-1:] if values.known(value) != ""]
-    command = [*entry, *arguments.operands[1:]]
+    entry = arguments.values(frozenset({"--entrypoint"}))  # the last one counts
+    command = [*(_entry(entry[-1]) if entry else ()), *arguments.operands[1:]]
     if not mounts or not command:
         return
     child = state.copy()
@@ -103,6 +105,19 @@ def run(machine: Machine, name: str, words: list[Value], state: State) -> None:
                     certainty=effect.certainty,
                     recursive=effect.recursive,
                 )
+
+
+def _entry(value: Value) -> list[Value]:
+    """Return the words that an entry point stands for: none where it is empty, several where podman is given a list."""
+    text = values.known(value)
+    if text == "":
+        return []
+    if text is not None and text.startswith("["):
+        with contextlib.suppress(ValueError, RecursionError):
+            words: object = json.loads(text)
+            if isinstance(words, list) and all(isinstance(word, str) for word in words):
+                return [values.text(word) for word in words]
+    return [value]
 
 
 def _volume(volume: Value, state: State) -> list[tuple[str, Value]]:

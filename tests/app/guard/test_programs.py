@@ -125,6 +125,7 @@ ENVIRONMENTS = [
     ("docker run -v /a:/c x rm -rf /c/d /e", ["delete /a/d r"]),
     ("docker run --entrypoint '' -v /a:/c -- x rm -rf /c/d", ["delete /a/d r"]),
     ("docker run --entrypoint rm --entrypoint= -v /a:/c x rm -rf /c/d", ["delete /a/d r"]),
+    ('podman run --entrypoint \'["rm", "-r"]\' -v /a:/c x /c/d', ["delete /a/d r"]),
     ("docker run --entrypoint ls --entrypoint rm -v /a:/c x -rf /c/d", ["delete /a/d r"]),
     ("docker run -v $PWD:/c -w /c x sh -c 'rm d'", ["delete /w/d"]),
     ("docker exec x rm a", []),
