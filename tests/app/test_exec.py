@@ -17,10 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perdure.domain.errors import RunRecordLost
 from perdure.tools.capture import Capture
 from perdure.tools.environment import scrub
+from perdure.tools.run_record import RunRecord
 from tests.app.command_line import envelope_of
 from tests.app.conftest import Generation
+from tests.unprivileged import UnprivilegedUser
 
 pytestmark = pytest.mark.platforms("linux", "darwin")
 
@@ -313,3 +316,26 @@ def test_an_interrupt_ends_the_command_and_all_of_it(generation: Generation, num
     assert process.returncode == 128 + number
     assert running(mark) == []
     assert (records(generation)[-1]["ended"], records(generation)[-1]["exit_code"]) == ("interrupted", 128 + number)
+
+
+@pytest.mark.proves("exec-recorded")
+def test_a_record_that_a_run_has_barred_its_user_from_names_what_opens_the_way(
+    unprivileged_user: UnprivilegedUser,
+) -> None:
+    """A jailed command may take its user the way to the home: a parent's mode is not held."""
+    folder = unprivileged_user.folder / "a b" / "home" / "state"
+
+    def bar() -> tuple[str | None, str]:
+        record = RunRecord(folder, "run")
+        record.write("judged", "2030-01-31T12:00:00Z")
+        barred = folder.parent.parent
+        barred.chmod(0)
+        with pytest.raises(RunRecordLost) as raised:
+            record.write("ended", "2030-01-31T12:00:00Z")
+        hint = raised.value.hint
+        subprocess.run(["/bin/sh", "-c", hint or "true"], check=True, timeout=60)
+        record.write("ended", "2030-01-31T12:00:00Z")
+        return hint, str(barred)
+
+    hint, barred = unprivileged_user.call(bar)
+    assert hint == f"chmod u+rwx {shlex.quote(barred)}"

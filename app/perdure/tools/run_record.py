@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -65,5 +66,15 @@ class RunRecord:
                 os.close(handle)
         except OSError as error:
             raise RunRecordLost(
-                f"the run cannot be recorded in {path}: {error.strerror or error}", context={"path": str(path)}
+                f"the run cannot be recorded in {path}: {error.strerror or error}",
+                hint=_way_to(path) if isinstance(error, PermissionError) else None,
+                context={"path": str(path)},
             ) from error
+
+
+def _way_to(path: Path) -> str | None:
+    """Return what gives this user the way to a file again; None where it is not a directory of theirs that bars it."""
+    barred = next((folder for folder in reversed(path.parents) if not os.access(folder, os.X_OK)), None)
+    if barred is None or not hasattr(os, "geteuid") or os.lstat(barred).st_uid != os.geteuid():
+        return None
+    return shlex.join(["chmod", "u+rwx", str(barred)])
