@@ -80,6 +80,7 @@ def judge(
         homes: the directories of people's own files.
         hides_state: whether what is not to be read is not there for the command, as in the jail.
     """
+    protected = protected.now()
     if links := made_links(reading.effects, protected.probe):
         protected = Protected(protected.roots, LinkedProbe(protected.probe, links))
     refusals: list[Reason] = []

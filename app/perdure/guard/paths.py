@@ -30,7 +30,7 @@ from perdure.guard.patterns import (
     with_letters,
     without_dots,
 )
-from perdure.guard.probe import Identity, Probe
+from perdure.guard.probe import Identity, Probe, Snapshot
 from perdure.guard.roots import Root
 
 MEMBERS = (
@@ -65,6 +65,8 @@ _SECRETS = frozenset(
 """What lies in the app's own state, for names that alone are acted on."""
 
 BYTE_CODE = "__pycache__"
+_MOST_NAMES = 64
+"""A path with more of them is compared the long way: nobody types it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,14 @@ class Protected:
         self.secret = tuple(root for root in self.roots if root.secret)
         self._drives = probe.drives
         self._firmlinks = not probe.case_sensitive and not probe.drives
+
+    def now(self) -> Protected:
+        """Return the same roots, compared with the filesystem as it is from now on: for one verdict."""
+        if "_own" not in vars(self):  # computed once for all verdicts
+            _ = self._forms, self._identities, self._strings, self._above, self._own
+        made = Protected.__new__(Protected)
+        vars(made).update(vars(self), probe=Snapshot(self.probe))
+        return made
 
     @cached_property
     def _forms(self) -> tuple[tuple[Root, tuple[str, ...]], ...]:
@@ -171,6 +181,8 @@ class Protected:
 
     def _compare(self, path: Path, spelling: Spelling, effect: Effect, *, whole: bool) -> Iterator[Match]:
         follow = effect.through_link or path.slash
+        if self._lies_apart(path, follow=follow):
+            return
         for candidate in self._ways(path, follow=follow):
             if candidate.open:
                 found = list(self._compare_open(candidate, spelling, whole=whole))
@@ -181,6 +193,32 @@ class Protected:
                 return
         if (text := without_dots(path).text) is not None:
             yield from self._compare_identity(text, effect, follow=follow)
+
+    def _lies_apart(self, path: Path, *, follow: bool) -> bool:
+        """Return whether a path that is known and goes through no link meets no root, as most do.
+
+        All that follows would come to the same, component by component.
+        """
+        names = list(map(literal, path.components))
+        if not 0 < len(names) <= _MOST_NAMES or None in names or ".." in names or self._drives or self._firmlinks:
+            return False
+        folded = self._folded([name for name in names if name is not None])
+        if folded in self._above or any(folded[:end] in self._own for end in range(len(folded))):
+            return False
+        written = f"/{'/'.join(map(str, names))}"
+        folder = written.rpartition("/")[0]
+        head = (written if follow else folder) or "/"
+        if self.probe.real(head) != head or self._on_disk(written) is not None:
+            return False
+        while (found := self._on_disk(folder or "/")) is None and folder:
+            folder = folder.rpartition("/")[0]
+        return found is None or found is Overlap.CONTAINS
+
+    def _on_disk(self, place: str) -> Overlap | None:
+        """Return what is at a place, if it is a root or has one below it."""
+        identity = self.probe.identity(place)
+        found = None if identity is None else self._identities.get((identity.device, identity.inode))
+        return None if found is None else found[1]
 
     def _ways(self, path: Path, *, follow: bool) -> Iterator[Path]:
         """Yield the path as names say it, and as the filesystem leads to it; a glob may go through links."""

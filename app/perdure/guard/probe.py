@@ -20,6 +20,9 @@ MOST_NAMES = 4_096
 LARGEST_TEXT = 64 * 1024
 """A file that is read at all, such as pyvenv.cfg or a pointer, is smaller by far."""
 
+LONGEST_KEPT = 1_024
+"""What is known of a longer path is not kept: a hostile one has thousands of directories above it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -77,6 +80,58 @@ def _read(path: str, size: int) -> bytes | None:
             return file.read(size) if stat.S_ISREG(os.fstat(handle).st_mode) else None
     except (OSError, ValueError):
         return None
+
+
+class Snapshot:
+    """The filesystem as one verdict sees it: what was asked once is not asked again.
+
+    The words of a command count from one directory, so that most of the way to each is that to the others.
+    """
+
+    def __init__(self, probe: Probe) -> None:
+        """Know nothing yet."""
+        self._probe = probe
+        self.case_sensitive = probe.case_sensitive
+        self.drives = probe.drives
+        self.is_directory = probe.is_directory
+        self.names = probe.names
+        self.text = probe.text
+        self.script = probe.script
+        self.held = probe.held
+        self.changed = probe.changed
+        self._real: dict[str, str] = {}
+        self._links: dict[str, str | None] = {}
+        self._identities: dict[str, Identity | None] = {}
+
+    def real(self, path: str) -> str:
+        if len(path) > LONGEST_KEPT:
+            return self._probe.real(path)
+        if (found := self._real.get(path)) is None:
+            found = self._real[path] = self._found(path)
+        return found
+
+    def _found(self, path: str) -> str:
+        folder, _, name = path.rpartition("/")
+        if self.drives or not folder or name in {"", ".", ".."}:
+            return self._probe.real(path)
+        if (above := self._real.get(folder)) is None:
+            above = self._real[folder] = self._probe.real(folder)
+        here = f"{above.rstrip('/')}/{name}"
+        return here if self.link(here) is None else self._probe.real(path)
+
+    def link(self, path: str) -> str | None:
+        if len(path) > LONGEST_KEPT:
+            return self._probe.link(path)
+        if path not in self._links:
+            self._links[path] = self._probe.link(path)
+        return self._links[path]
+
+    def identity(self, path: str) -> Identity | None:
+        if len(path) > LONGEST_KEPT:
+            return self._probe.identity(path)
+        if path not in self._identities:
+            self._identities[path] = self._probe.identity(path)
+        return self._identities[path]
 
 
 class Machine:

@@ -54,7 +54,8 @@ def holds(rule: Rule, arguments: Sequence[Word]) -> bool:
     rest = list(arguments)
     if rule.words:
         rest = list(_behind_options(rest, rule.leading))
-        length = next((len(words) for words in rule.words if _begins(rest, words)), None)
+        known = [word.known for word in rest]
+        length = next((len(words) for words in rule.words if _begins(known, words)), None)
         if length is None:
             return False
         rest = rest[length:]
@@ -72,12 +73,13 @@ def holds(rule: Rule, arguments: Sequence[Word]) -> bool:
     )
 
 
-def _begins(words: Sequence[Word], beginning: Sequence[str]) -> bool:
+def _begins(words: Sequence[str | None], beginning: Sequence[str]) -> bool:
     if len(words) < len(beginning):
         return False
-    for word, glob in zip(words, beginning, strict=False):
-        text = word.known
-        if text is None or not fnmatchcase(text, glob) or (text.startswith("-") and not glob.startswith("-")):
+    for text, glob in zip(words, beginning, strict=False):
+        if text is None or (text != glob and not any_of((glob,)).match(text)):
+            return False
+        if text.startswith("-") and not glob.startswith("-"):
             return False
     return True
 
