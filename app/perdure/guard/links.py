@@ -19,9 +19,9 @@ _MOST_FOLLOWED = 40
 
 def follow(path: str, link: Callable[[str], str | None]) -> str:
     """Return an absolute path without links, where `link` says what the link at a path leads to."""
-    pending, done, followed = path.split("/"), "/", 0
+    pending, done, followed = path.split("/")[::-1], "/", 0
     while pending:
-        name, *pending = pending
+        name = pending.pop()
         if name in {"", "."}:
             continue
         if name == "..":
@@ -34,7 +34,7 @@ def follow(path: str, link: Callable[[str], str | None]) -> str:
             continue
         followed += 1
         done = "/" if target.startswith("/") else done
-        pending = [*target.split("/"), *pending]
+        pending += reversed(target.split("/"))
     return done
 
 

@@ -5,6 +5,9 @@ that a shell has for globs, on the path as it is written and on the real one; wh
 settle what names cannot: other spellings on a disk that ignores case, bind mounts, drives.
 
 Owns: the comparison. Does not own: which acts matter for which overlap (judge). Keeps: guard-compare.
+
+It has 500 lines and more because the ways to compare (by name, through links, with something open, on the disk) share
+the roots' forms, and the short one, which most paths take, has to agree with all of them.
 """
 
 from __future__ import annotations
@@ -67,6 +70,8 @@ _SECRETS = frozenset(
 BYTE_CODE = "__pycache__"
 _MOST_NAMES = 64
 """A path with more of them is compared the long way: nobody types it."""
+_LONGEST, _LONGEST_WITH_DRIVES = 4_096, 32_767
+"""No system opens a longer path, so nothing is asked about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class Protected:
     def now(self) -> Protected:
         """Return the same roots, compared with the filesystem as it is from now on: for one verdict."""
         if "_own" not in vars(self):  # computed once for all verdicts
-            _ = self._forms, self._identities, self._strings, self._above, self._own
+            _ = self._forms, self._identities, self._strings, self._above, self._deepest, self._own
         made = Protected.__new__(Protected)
         vars(made).update(vars(self), probe=Snapshot(self.probe))
         return made
@@ -288,6 +293,11 @@ class Protected:
         """The forms by their own path."""
         return {self._folded(form): (root, form) for root, form in reversed(self._forms)}
 
+    @cached_property
+    def _deepest(self) -> int:
+        """How many names the longest form has: what has more lies in none but for its first ones."""
+        return max((len(form) for _, form in self._forms), default=0)
+
     def _folded(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(names) if self.probe.case_sensitive else tuple(map(folded, names))
 
@@ -314,7 +324,8 @@ class Protected:
         if len(names) != length:
             return self._forms
         folded = self._folded(names)
-        inside = [found for end in range(length - 1, -1, -1) if (found := self._own.get(folded[:end])) is not None]
+        deepest = min(length - 1, self._deepest)
+        inside = [found for end in range(deepest, -1, -1) if (found := self._own.get(folded[:end])) is not None]
         return [*self._above.get(folded, ()), *inside]
 
     def _lengths(self, parts: tuple[Component, ...], form: tuple[str, ...]) -> Iterator[tuple[int, int]]:
@@ -423,7 +434,9 @@ class Protected:
     def _compare_identity(self, text: str, effect: Effect, *, follow: bool) -> Iterator[Match]:
         """Compare by what the path and the directories above it are on the disk."""
         parts = self._split(text)
-        for length in range(len(parts), 0, -1):
+        sizes = itertools.accumulate(len(part) + 1 for part in parts)
+        longest = _LONGEST_WITH_DRIVES if self._drives else _LONGEST
+        for length in range(sum(1 for _ in itertools.takewhile(lambda size: size <= longest, sizes)), 0, -1):
             place = "/" + "/".join(parts[:length])
             if length == len(parts) and not follow and self.probe.link(place) is not None:
                 continue
