@@ -36,6 +36,9 @@ class System(Protocol):
     def program(self) -> str | None:
         """Return where the program is that makes jails; None where there is none to be trusted."""
 
+    def distrusted(self) -> str | None:
+        """Return where such a program is that is not to be trusted; None where there is none either."""
+
     def is_root(self) -> bool:
         """Return whether this process has the rights of root."""
 
@@ -69,11 +72,15 @@ class LinuxSystem:
         if sys.platform != "linux":
             return None
         # One that a run could have put there would jail nothing.
+        return next((found for found in self._programs() if not is_replaceable(found)), None)
+
+    def distrusted(self) -> str | None:
+        return next(filter(is_replaceable, self._programs()), None) if sys.platform == "linux" else None
+
+    def _programs(self) -> Iterator[str]:
         for folder in (*_PLACES, *filter(os.path.isabs, self._path.split(os.pathsep))):
-            found = shutil.which("bwrap", path=folder)
-            if found is not None and not is_replaceable(found):
-                return found
-        return None
+            if (found := shutil.which("bwrap", path=folder)) is not None:
+                yield found
 
     def is_root(self) -> bool:
         return hasattr(os, "geteuid") and os.geteuid() == 0

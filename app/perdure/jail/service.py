@@ -82,7 +82,11 @@ class Jail:
             return f"there is no jail for {self.platform}"
         program = self.system.program()
         if program is None:
-            return "there is no sandbox-exec" if self.platform == "darwin" else "bubblewrap (bwrap) is not installed"
+            if self.platform == "darwin":
+                return "there is no sandbox-exec"
+            other = self.system.distrusted()
+            but = "" if other is None else f" but for {other}, which this user could replace"
+            return f"bubblewrap (bwrap) is not installed{but}"
         root = self.system.is_root()
         devices = self.system.devices()
         means = Means(program=program, root=root, own_processes=True, devices=devices)

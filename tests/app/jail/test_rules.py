@@ -234,6 +234,9 @@ class FakeSystem:
     def is_root(self) -> bool:
         return self._root
 
+    def distrusted(self) -> str | None:
+        return None
+
     def may_mount(self) -> bool:
         return True
 
@@ -277,6 +280,19 @@ def test_a_jail_is_tried_once_and_says_why_there_is_none(system: FakeSystem, pla
     if why is not None:
         with pytest.raises(ValueError, match="no jail"):
             found.arguments("/", None)
+
+
+@pytest.mark.proves("jail-told")
+@pytest.mark.platforms("linux")
+def test_a_program_that_this_user_could_replace_is_named_and_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bwrap"
+    program.touch(mode=0o755)
+    monkeypatch.setattr(machine, "_PLACES", ())
+    monkeypatch.setattr(machine, "is_replaceable", lambda path: True)
+    found = Jail(roots=lambda: (), home="/nowhere", system=LinuxSystem({"PATH": str(tmp_path)}))
+    assert found.why_not() == f"bubblewrap (bwrap) is not installed but for {program}, which this user could replace"
 
 
 @pytest.mark.proves("jail-told", "jail-holds-roots")
