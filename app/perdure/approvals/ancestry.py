@@ -15,9 +15,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from perdure.domain.record import dataclass
 
 if TYPE_CHECKING:
     from perdure.approvals.kernel_processes import KernelProcesses
