@@ -115,7 +115,7 @@ def reads_secret(effect: Effect, protected: Protected, homes: Sequence[str] = ()
             text = f"{effect.by} is given {show_word(word)}, with a path of {root.path} ({root.why})"
             yield Reason(code="own-feet", text=text, span=effect.span)
             return
-        if not (within or _has_slash(word)):
+        if not (within or _has_slash(word)) or len(word.known or "") > protected.longest:
             continue
         for match in protected.matches(effect, _value(word), whole=False):
             if match.root.secret and match.sure and match.overlap in {Overlap.IS, Overlap.WITHIN}:

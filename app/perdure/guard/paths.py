@@ -301,6 +301,11 @@ class Protected:
     def _folded(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(names) if self.probe.case_sensitive else tuple(map(folded, names))
 
+    @property
+    def longest(self) -> int:
+        """How long a path may be that the system opens."""
+        return _LONGEST_WITH_DRIVES if self._drives else _LONGEST
+
     def lies(self, folder: str) -> tuple[Root | None, bool]:
         """Return the root that a directory is or lies in, and whether it is or lies above one; each looked up once."""
         found = self._folders.get(folder)
@@ -435,7 +440,7 @@ class Protected:
         """Compare by what the path and the directories above it are on the disk."""
         parts = self._split(text)
         sizes = itertools.accumulate(len(part) + 1 for part in parts)
-        longest = _LONGEST_WITH_DRIVES if self._drives else _LONGEST
+        longest = self.longest
         for length in range(sum(1 for _ in itertools.takewhile(lambda size: size <= longest, sizes)), 0, -1):
             place = "/" + "/".join(parts[:length])
             if length == len(parts) and not follow and self.probe.link(place) is not None:

@@ -74,12 +74,15 @@ def _named(effect: Effect, protected: Protected) -> Iterator[Match]:
     folders = [word.known for word in effect.directories]
     near = any(folder is None or protected.lies(folder)[1] for folder in folders)
     for word in effect.arguments[:_MOST_WORDS]:
+        known = word.known
         # A name without a slash is looked at where something protected may be beside it.
-        if _is_path(word) and (near or (known := word.known) is None or "/" in known):
+        named = known is None or (len(known) <= protected.longest and (near or "/" in known))
+        if named and _is_path(word):
             # A program of which only the use is not known is not taken to undo what lies below.
             yield from _in(protected.matches(effect, word, whole=True))
-        for text in _behind(word.known, near=near):
-            yield from _in(protected.matches(effect, Word(((Text(text),),)), whole=False))
+        for text in _behind(known, near=near):
+            if len(text) <= protected.longest:
+                yield from _in(protected.matches(effect, Word(((Text(text),),)), whole=False))
 
 
 def _in(matches: Iterator[Match]) -> Iterator[Match]:
