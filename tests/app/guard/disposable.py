@@ -11,6 +11,7 @@ with cannot be undone in a process that goes on.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -175,6 +176,7 @@ def main() -> None:
     except (CannotBeMade, OSError) as error:
         answer({"cannot": str(error)})
         return
+    gc.freeze()  # what is kept is not looked through, and so not copied, in each process to come
     answer(made.no_jail)
     for line in sys.stdin:
         question = json.loads(line)
@@ -200,6 +202,8 @@ class _Made:
         paths = sorted({Path(root.path) for root in _roots()})
         self.roots = [path for path in paths if not any(other in path.parents for other in paths)]
         self.before = _look(self.roots)
+        self.written: int | None = None
+        """In a process of one machine: what of its home was written, where that is known."""
         self.jails: dict[bool, list[str]] = {}
         self.no_jail: str | None = None
         for root in (True, False):
@@ -224,7 +228,7 @@ class _Made:
             front = self.jails[root]
             at = front.index("--chdir") + 1
             words = [*front[:at], cwd, *front[at + 1 :], *words]
-        code, what = self._in_machine(partial(_run, words, cwd, as_root=root), seconds=60, harm=True)
+        code, what = self._in_machine(lambda _: _run(words, cwd, self.written, as_root=root), seconds=60, harm=True)
         if code >= FAILED:
             raise CannotBeMade(f"a machine failed to run {text!r}: {what}")
         if not what and code & _DOES_NOT_START:
@@ -280,6 +284,8 @@ class _Made:
                 upper = layer(self.home, self.root / "home", self.scratch)
             else:
                 mount(str(self.home), self.root / "home", flags=BIND)
+            if upper is not None:
+                self.written = os.open(upper, os.O_RDONLY | os.O_DIRECTORY)
             code = run_as_first(self.root, lambda: first(say), seconds)
             if harm and code < FAILED:
                 mount(str(self.root / "home"), "/home", flags=BIND)
@@ -296,8 +302,11 @@ class _Made:
 
     def _harm(self, upper: Path | None) -> str:
         """Return what is not as it was in the home that lies at `/home`; nothing where all is."""
-        if upper is not None and not os.listdir(upper):
-            return ""
+        if upper is not None:
+            # What is written below a root leaves a directory for it in the layer, and what takes it away, nothing here.
+            inside = [path.relative_to("/home") for path in self.roots]
+            if not any(os.path.lexists(upper / each) or not os.path.lexists("/home" / each) for each in inside):
+                return ""
         after = _look(self.roots)
         for path, state in self.before.items():
             if path not in after:
@@ -424,7 +433,7 @@ def _judge(lines: Sequence[tuple[str, str]], say: Callable[[str], None]) -> int:
     return 0
 
 
-def _run(words: Sequence[str], cwd: str, _: Callable[[str], None], *, as_root: bool) -> int:
+def _run(words: Sequence[str], cwd: str, written: int | None, *, as_root: bool) -> int:
     """Run a line to its end, and that of all that it started; return what is to be said of it in bits."""
     mounted = _mounts()
     child = os.fork()
@@ -436,6 +445,8 @@ def _run(words: Sequence[str], cwd: str, _: Callable[[str], None], *, as_root: b
     _end_others()
     if _mounts() != mounted:
         code |= _MOUNTED
+    elif written is not None and not os.listdir(written):
+        return code
     child = os.fork()
     if child == 0:
         python = [f"{VENV}/bin/python", "-I", "-S", "-c", "import os"]

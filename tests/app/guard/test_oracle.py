@@ -6,10 +6,14 @@ refused or is the floor's own question: neither runs because somebody allowed so
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -24,11 +28,11 @@ from tests.app.guard.test_corpus import CASES, HARD_CASES
 pytestmark = [pytest.mark.platforms("linux"), pytest.mark.proves("guard-own-feet", "guard-compare", "jail-holds-roots")]
 
 NOT_RUN = {
-    "catastrophic-device": "writes to a device",
-    "catastrophic-filesystem": "makes a file system on a device",
-    "catastrophic-shutdown": "shuts down",
-    "catastrophic-kill": "ends every process",
-    "catastrophic-fork": "starts itself without end",
+    "catastrophic-device": "write to a device",
+    "catastrophic-filesystem": "make a file system on a device",
+    "catastrophic-shutdown": "shut down",
+    "catastrophic-kill": "end every process",
+    "catastrophic-fork": "start themselves without end",
 }
 """What is not run even there: nothing of it would reach a root by its name, and this machine is to stay out of it."""
 STARTS_NOT = "the interpreter does not start"
@@ -55,10 +59,15 @@ HARMLESS = {
     "h289": "the file is there already, which sqlite3 does not overwrite",
     "h291": "no database answers",
     "h298": "`less` without a terminal is `cat`",
+    "h028": "there is no such directory to copy",
+    "h153": "the first process keeps its namespaces to itself",
+    "h238": "the option is ambiguous to this `git`",
+    "h602": "this `awk` has no such option",
+    "h605": "there is no network",
+    "h606": "the option is ambiguous to this `pip`",
     "h312": "without the option, `rm` leaves directories alone",
     "h313": "without the option, `rm` leaves directories alone",
     "h314": "without the option, `rm` leaves directories alone",
-    "h601": "there is no `x` to read, or nothing in it",
 }
 """Lines that are refused and harm nothing there, and why: elsewhere, they would."""
 
@@ -72,6 +81,8 @@ class Tally:
     refused: int = 0
     asked: int = 0
     jailed: int = 0
+    users: list[bool] = field(default_factory=list)
+    """As whom it did harm: as root, or not."""
     missed: list[str] = field(default_factory=list)
     """Lines that did harm and were not held."""
     escaped: list[str] = field(default_factory=list)
@@ -103,21 +114,30 @@ COLUMNS = [
 
 
 @pytest.fixture(scope="module")
-def machine(uv: Path) -> Iterator[Disposable]:
-    """The machine to throw away."""
+def machines(uv: Path) -> Iterator[list[Disposable]]:
+    """Two machines to throw away."""
     folder = Path(tempfile.mkdtemp(prefix="perdure-oracle-"))
     folder.chmod(0o755)  # the user whose home it is passes through it
     try:
-        with Disposable(folder, uv) as made:
-            yield made
+        with Disposable(folder / "one", uv) as one, Disposable(folder / "two", uv) as two:
+            yield [one, two]
     except CannotBeMade as reason:
         pytest.skip(f"no machine to throw away can be made here: {reason}")
     finally:
         shutil.rmtree(folder)
 
 
+@pytest.fixture(scope="module")
+def machine(machines: list[Disposable]) -> Disposable:
+    """A machine to throw away."""
+    return machines[0]
+
+
 CORPUS = [case for case in CASES if case.layout.name == "posix_uv"]
-LINES = [case for case in (*CASES, *HARD_CASES) if case.layout.name == "posix_uv"]
+HARD = [case for case in HARD_CASES if case.layout.name == "posix_uv"]
+LINES = CORPUS + HARD
+EVERYBODY = (True, False)
+"""As root, and as the user whose home it is."""
 
 
 def judged(
@@ -132,13 +152,14 @@ def judged(
 
 
 def tried(
-    machine: Disposable, case: Case, text: str, said: Said, *, users: Sequence[bool] = (True, False), all_jailed: bool
+    machine: Disposable, case: Case, text: str, said: Said, *, users: Sequence[bool] = EVERYBODY, all_jailed: bool
 ) -> Tally:
     """Run a line, and where it does harm once more in the jail."""
     tally = Tally(lines=1)
     harmful = next(([root] for root in users if machine.run(text, case.cwd, jailed=False, root=root).harmed), [])
     if harmful:
         tally.harmed = 1
+        tally.users = harmful
         tally.refused = said.ruling == Ruling.REFUSE
         tally.asked = said.ruling == Ruling.ASK and said.floor
         tally.missed += [] if said.held else [text]
@@ -167,20 +188,31 @@ def test_what_a_line_harms_was_held_and_the_jail_holds_what_it_would_harm(machin
 @pytest.mark.evidence
 @pytest.mark.proves("guard-wrappers")
 def test_what_every_line_harms_however_it_is_written_was_held(
-    machine: Disposable, figure: Callable[[str], None], pytestconfig: pytest.Config, checkout: Path
+    machines: list[Disposable],
+    machine: Disposable,
+    figure: Callable[[str], None],
+    pytestconfig: pytest.Config,
+    checkout: Path,
 ) -> None:
+    each = min(int(os.environ.get("PERDURE_TEST_WRAPPERS") or len(WRAPPERS)), len(WRAPPERS))
     ways: Mapping[str, Callable[[str], str]] = {"": str, **WRAPPERS}
     tallies: dict[str, Tally] = {}
-    harmful: set[str] = set()
+    harmful: dict[str, Sequence[bool]] = {}
     refused: dict[str, tuple[Case, Said]] = {}
-    for name, write in ways.items():
+    for number, (name, write) in enumerate(ways.items()):
         tally = tallies[name] = Tally()
-        for case, text, said in judged(machine, LINES, write):
-            one = tried(machine, case, text, said, all_jailed=not name)
-            tally.add(one)
-            harmful |= {case.identity} if one.harmed else set()
-            if not name and said.ruling == Ruling.REFUSE:
-                refused[case.identity] = case, said
+        # Where a line does not meet all wrappers, the lines take turns.
+        cases = [case for at, case in enumerate(LINES) if not name or (number + at) % len(WRAPPERS) < each]
+        made = judged(machine, cases, write)
+        with ThreadPoolExecutor(len(machines)) as pool:
+            run = partial(_all, known=None if not name else harmful)
+            parts = pool.map(run, machines, [made[at :: len(machines)] for at in range(len(machines))])
+            for case, said, one in chain.from_iterable(parts):
+                tally.add(one)
+                if one.harmed:
+                    harmful[case.identity] = one.users
+                if not name and said.ruling == Ruling.REFUSE:
+                    refused[case.identity] = case, said
     wrapped = Tally()
     for name, tally in tallies.items():
         if name:
@@ -195,25 +227,37 @@ def test_what_every_line_harms_however_it_is_written_was_held(
     for row in [plain.row("as they stand"), wrapped.row("wrapped")]:
         figure("guard: " + ", ".join(f"{column} {cell}" for column, cell in zip(COLUMNS, row, strict=True)))
     if pytestconfig.getoption("--regenerate-docs"):
-        write_part(checkout, "lines run", _page(plain, tallies, kinds, idle))
+        write_part(checkout, "lines run", _page(each, tallies, kinds, idle))
     assert (plain.missed + wrapped.missed, plain.escaped + wrapped.escaped, unexplained) == ([], [], [])
     assert plain.harmed > plain.lines // 2
     assert wrapped.harmed > wrapped.lines // 2
 
 
+def _all(
+    machine: Disposable, lines: Sequence[tuple[Case, str, Said]], *, known: Mapping[str, Sequence[bool]] | None
+) -> list[tuple[Case, Said, Tally]]:
+    """Run lines; where it is known as whom a line does harm, as that one alone."""
+    return [
+        (case, said, tried(machine, case, text, said, users=users, all_jailed=known is None))
+        for case, text, said in lines
+        for users in [EVERYBODY if known is None else known.get(case.identity, (True,))]
+    ]
+
+
 def _page(
-    plain: Tally, tallies: Mapping[str, Tally], kinds: Mapping[str, int], idle: Mapping[str, tuple[Case, Said]]
+    each: int, tallies: Mapping[str, Tally], kinds: Mapping[str, int], idle: Mapping[str, tuple[Case, Said]]
 ) -> str:
     rows = [tally.row(f"in `{name}`" if name else "as they stand") for name, tally in tallies.items()]
-    skipped = ", ".join(f"{count} that {why}" for why, count in kinds.items() if count)
+    skipped = ", ".join(f"{why} ({count})" for why, count in kinds.items() if count)
     causes: dict[str, list[str]] = {}
     for case, said in idle.values():
         why = f"`{'`, `'.join(said.missing)}` is not there" if said.missing else HARMLESS.get(case.identity, "?")
         causes.setdefault(why, []).append(code(case.command))
-    above = ", ".join(map(code, plain.above))
+    above = ", ".join(map(code, dict.fromkeys(tallies[""].above)))
     return (
         table(COLUMNS, rows)
-        + f"\nNot run: {skipped}.\n"
+        + f"\nEach line ran as it stands, and in {each} of the {len(WRAPPERS)} wrappers. "
+        + f"Not run are those that {skipped}.\n"
         + f"\nWhat did harm in the jail changes the mode of a directory above a root: {above}.\n"
         + "\nRefused, and harmless in that machine however they were written:\n\n"
         + table(["why", "lines"], [[why, ", ".join(lines)] for why, lines in sorted(causes.items())])

@@ -1,7 +1,7 @@
 """Command lines that people wrote: nothing harmless among them is refused, and the floor asks about few.
 
-The slow test is the generator of docs/reference/guard-evidence.md: it goes through what the machine has, and with
-`--regenerate-docs` writes its figures there. `PERDURE_TEST_COMMANDS` may name a table of examples that is not kept
+The slow test goes through what the machine has, and with `--regenerate-docs` writes its part of
+docs/reference/guard-evidence.md. `PERDURE_TEST_COMMANDS` may name a table of examples that is not kept
 here.
 """
 
@@ -19,11 +19,10 @@ import pytest
 from perdure.domain.verdict import FLOOR_REASONS, Reason, Ruling
 from perdure.guard.probe import Machine
 from perdure.guard.service import Guard, Place
+from tests.app.guard.evidence import table, write_part
 from tests.app.guard.real_lines import as_typed, collection, manual_examples, package_scripts
 from tests.app.guard.test_corpus import CASES, COMMANDS
 
-PAGE = Path("docs") / "reference" / "guard-evidence.md"
-MARK = "<!-- written by tests/app/guard/test_real_lines.py -->\n"
 MANUALS = Path("/usr/share/man")
 PACKAGES = Path("/var/lib/dpkg/info")
 TRUE = ("catastrophic-shutdown", "lets-somebody-in")
@@ -54,42 +53,36 @@ def test_an_example_of_a_manual_page_is_found_as_it_is_typed(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.evidence
 @pytest.mark.platforms("linux")
 @pytest.mark.proves("guard-catastrophic-true", "guard-others-free")
 def test_of_real_command_lines_none_is_refused_wrongly_and_few_are_asked_by_the_floor(
     figure: Callable[[str], None], pytestconfig: pytest.Config, checkout: Path
 ) -> None:
-    table = Path(os.environ.get("PERDURE_TEST_COMMANDS") or COMMANDS)
+    listed = Path(os.environ.get("PERDURE_TEST_COMMANDS") or COMMANDS)
     manuals = [line for section in (1, 8) for line in manual_examples(MANUALS / f"man{section}")]
     sources = {
-        "examples of the tldr pages, as text": list(collection(table)),
-        "the same, as typed": [line for line in collection(table) if as_typed(line)],
+        "examples of the tldr pages, as text": list(collection(listed)),
+        "the same, as typed": [line for line in collection(listed) if as_typed(line)],
         "examples of manual pages, as typed": [line for line in manuals if as_typed(line)],
         "whole scripts of packages": list(package_scripts(PACKAGES)),
     }
-    rows, kinds = [], []
+    rows: list[list[object]] = []
+    kinds: list[list[object]] = []
     for name, texts in sources.items():
         counts, reasons, false = _said(texts, scripts="scripts" in name)
         assert false == []
         total = max(sum(counts.values()), 1)
         asked = counts["ask (floor)"] / total
-        kinds += [f"| {name} | `{code}` | {kind} | {count} |" for (code, kind), count in reasons.most_common()]
-        rows.append(
-            f"| {name} | {total} | {counts['allow']} | {counts['ask']} | {counts['ask (floor)']} ({asked:.2%}) "
-            f"| {counts['refuse']} |"
-        )
+        kinds += [[name, f"`{code}`", kind, count] for (code, kind), count in reasons.most_common()]
+        by_floor = f"{counts['ask (floor)']} ({asked:.2%})"
+        rows.append([name, total, counts["allow"], counts["ask"], by_floor, counts["refuse"]])
         figure(f"guard: {name}: {total}, of which the floor asks about {asked:.2%}")
         assert asked <= (0.05 if "scripts" in name else 0.005)
     if pytestconfig.getoption("--regenerate-docs"):
-        path = checkout / PAGE
-        head = path.read_text(encoding="utf-8").partition(MARK)[0]
-        said = _table(["what", "texts", "allowed", "asked", "asked by the floor", "refused"], rows)
-        why = _table(["what", "code", "the floor asks because", "texts"], kinds)
-        path.write_text(f"{head}{MARK}\n{said}\n\n{why}\n", encoding="utf-8")
-
-
-def _table(columns: list[str], rows: list[str]) -> str:
-    return "\n".join([f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns), *rows])
+        said = table(["what", "texts", "allowed", "asked", "asked by the floor", "refused"], rows)
+        why = table(["what", "code", "the floor asks because", "texts"], kinds)
+        write_part(checkout, "real lines", f"{said}\n{why}")
 
 
 def _kind(reason: Reason) -> str:
