@@ -119,11 +119,10 @@ def reads_secret(effect: Effect, protected: Protected, homes: Sequence[str] = ()
             continue
         for match in protected.matches(effect, _value(word), whole=False):
             if match.root.secret and match.sure and match.overlap in {Overlap.IS, Overlap.WITHIN}:
-                yield Reason(
-                    code="own-feet",
-                    text=f"{effect.by} is given {show_word(word)} in {match.root.path} ({match.root.why})",
-                    span=effect.span,
-                )
+                shown, root = show_word(word), match.root
+                place = "" if shown == root.path else f" in {root.path}"
+                text = f"{effect.by} is given {shown}{place} ({root.why})"
+                yield Reason(code="own-feet", text=text, span=effect.span)
                 return
 
 
