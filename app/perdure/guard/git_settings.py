@@ -52,6 +52,9 @@ def _configurations(directory: str, probe: Probe) -> Iterator[str]:
     place = directory.rstrip("/")
     for _ in range(_MOST_UPWARDS):
         inside = f"{place}/.git"
+        if probe.is_directory(inside):
+            yield from (f"{inside}/config.worktree", f"{inside}/config")
+            return
         elsewhere = probe.script(inside)
         if elsewhere is not None and elsewhere.startswith("gitdir:"):
             inside = elsewhere.removeprefix("gitdir:").strip()
@@ -60,11 +63,8 @@ def _configurations(directory: str, probe: Probe) -> Iterator[str]:
             shared = common if common.startswith("/") or not common else f"{inside}/{common}"
             yield from (f"{inside}/config.worktree", f"{shared or inside}/config")
             return
-        if probe.is_directory(inside):
-            yield from (f"{inside}/config.worktree", f"{inside}/config")
-            return
         # A directory may be a repository by itself.
-        if probe.script(f"{place}/HEAD") is not None and probe.is_directory(f"{place}/objects"):
+        if probe.is_directory(f"{place}/objects") and probe.script(f"{place}/HEAD") is not None:
             yield f"{place}/config"
             return
         if not place:

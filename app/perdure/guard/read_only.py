@@ -54,9 +54,8 @@ def holds(rule: Rule, arguments: Sequence[Word]) -> bool:
     rest = list(arguments)
     if rule.words:
         rest = list(_behind_options(rest, rule.leading))
-        known = [word.known for word in rest]
-        length = next((len(words) for words in rule.words if _begins(known, words)), None)
-        if length is None:
+        length = _length(rest, rule.words)
+        if not length:
             return False
         rest = rest[length:]
     if rule.unless and any(may_be(spelling, rule.unless) for word in arguments for spelling in word.spellings):
@@ -73,15 +72,30 @@ def holds(rule: Rule, arguments: Sequence[Word]) -> bool:
     )
 
 
-def _begins(words: Sequence[str | None], beginning: Sequence[str]) -> bool:
-    if len(words) < len(beginning):
-        return False
-    for text, glob in zip(words, beginning, strict=False):
-        if text is None or (text != glob and not any_of((glob,)).match(text)):
-            return False
-        if text.startswith("-") and not glob.startswith("-"):
-            return False
-    return True
+def _length(words: Sequence[Word], beginnings: tuple[tuple[str, ...], ...]) -> int:
+    """Return how many words the arguments begin with that are one of these beginnings; 0 where they are none."""
+    exact, globs, longest = _sorted(beginnings)
+    known = tuple(word.known for word in words[:longest])
+    for length in range(len(known), 0, -1):
+        if known[:length] in exact:
+            return length
+    return next((len(glob) for glob in globs if _begins(known, glob)), 0)
+
+
+@functools.cache
+def _sorted(
+    beginnings: tuple[tuple[str, ...], ...],
+) -> tuple[frozenset[tuple[str | None, ...]], tuple[tuple[str, ...], ...], int]:
+    """Return the beginnings that are texts, those that are globs, and how long the longest is."""
+    globs = tuple(words for words in beginnings if any(sign in word for word in words for sign in "*?["))
+    return frozenset(beginnings) - frozenset(globs), globs, max(map(len, beginnings))
+
+
+def _begins(known: Sequence[str | None], beginning: Sequence[str]) -> bool:
+    return len(known) >= len(beginning) and all(
+        text is not None and any_of((glob,)).match(text) and (not text.startswith("-") or glob.startswith("-"))
+        for text, glob in zip(known, beginning, strict=False)
+    )
 
 
 def _behind_options(words: Sequence[Word], leading: tuple[str, ...]) -> Sequence[Word]:
