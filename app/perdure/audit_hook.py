@@ -73,6 +73,12 @@ def _one(*, follow: bool = False, whole: bool = False, folder: int | None = None
     return operands
 
 
+def _made(given: Sequence[object]) -> tuple[_Operand, ...]:
+    """Return what would come to be: nothing where something is there already, which the caller is told anyway."""
+    made = _Operand(given[0], given[2])
+    return () if any(map(os.path.lexists, _resolved(made))) else (made,)
+
+
 _EVENTS: dict[str, _Event] = {
     "os.remove": _Event("delete", _one(folder=1)),
     "os.rmdir": _Event("delete", _one(folder=1)),
@@ -82,7 +88,10 @@ _EVENTS: dict[str, _Event] = {
     # Another name of a protected file is a way to write it.
     "os.link": _Event("link", lambda given: (_Operand(given[0], given[2], follow=True), _Operand(given[1], given[3]))),
     "os.symlink": _Event("make a link at", lambda given: (_Operand(given[1], given[2]),)),
+    "os.mkdir": _Event("make a directory at", _made),
     "os.truncate": _Event("truncate", _one(follow=True)),
+    "os.setxattr": _Event("change the attributes of", _one(follow=True)),
+    "os.removexattr": _Event("change the attributes of", _one(follow=True)),
     "os.chmod": _Event("change the mode of", _one(follow=True, folder=2)),
     "os.chown": _Event("change the owner of", _one(follow=True, folder=3)),
     "os.chflags": _Event("change the flags of", _one(follow=True)),

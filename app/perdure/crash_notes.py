@@ -117,8 +117,8 @@ class CrashNotes:
         if fcntl is None:
             return
         try:
-            self._folder.mkdir(exist_ok=True)
             with _WRITER.writing():
+                self._folder.mkdir(exist_ok=True)
                 self._file = os.open(self._own, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
             # Not flock: a child that a plugin forks would hold that one beyond the death of this process.
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

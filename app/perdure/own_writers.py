@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 
 WRITERS: dict[str, tuple[str, ...]] = {
     "allowlist": ("state", "state/**", "profiles/*/app.yaml*"),
-    "approvals": ("state/**",),
+    "approvals": ("state", "state/**"),
     "crash-notes": ("profiles/*/crashes", "profiles/*/crashes/**"),
     "held-names": ("state/*/names*",),
     "run-record": ("state", "state/**"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,6 +96,10 @@ HARMS = [
     "open(home + '/profiles/default/app.yaml', 'w')",
     "open(home + '/state/approvals.db', 'w')",
     "open(home + '/bin/perdure', 'w')",
+    "os.mkdir(home + '/profiles/default/app.yaml')",
+    "os.makedirs(site + '/new/below')",
+    "os.mkdir('new', dir_fd=os.open(site, os.O_RDONLY))",
+    *(["os.setxattr(venv + '/pyvenv.cfg', 'user.x', b'1')"] if sys.platform == "linux" else []),
 ]
 
 
@@ -137,6 +142,7 @@ HARMLESS = [
     "os.remove(other + '/link')",
     "os.mkdir(other + '/d'); os.rmdir(other + '/d')",
     "os.symlink(venv + '/bin/python', other + '/again')",
+    "os.makedirs(site, exist_ok=True)",
     "shutil.rmtree(other)",
     "os.makedirs(site + '/__pycache__', exist_ok=True); open(site + '/__pycache__/x.cpython.pyc', 'wb').close()",
     "os.remove(site + '/__pycache__/x.cpython.pyc')",

@@ -56,9 +56,9 @@ class RunRecord:
         line: Mapping[str, JsonValue] = {"schema": SCHEMA, "run": self._run, "event": event, "at": at, **said}
         path = self._folder / f"runs-{at[:7]}.jsonl"
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # One write to a file that is only appended to: lines of two runs do not mix.
             with _WRITER.writing():
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 os.write(handle, json.dumps(line).encode() + b"\n")
