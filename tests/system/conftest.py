@@ -29,8 +29,8 @@ from tests.system.machine import (
 )
 from tests.system.mirror import Mirror, collect_wheels, serve_mirror, write_index
 
-MAY_CHANGE = ("cache", "profiles/default/crashes", "tools")
-"""What looking at a home, or a start of its application, may write; and uv, whose mode the copies share."""
+MAY_CHANGE = ("cache", "profiles/default/crashes")
+"""What looking at a home, or a start of its application, may write."""
 
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 

@@ -186,19 +186,17 @@ def copy_checkout(source: Path, target: Path) -> Path:
 
 
 def copy_home(source: Path, target: Path) -> Path:
-    """Have a copy of a home at `target` that shares no inode with it but uv's, which nobody here writes into."""
+    """Have a copy of a home at `target` that shares no inode with it: a name outside of a home is damage."""
     target.mkdir()
-    for name in sorted(os.listdir(source)):
-        how = "-al" if name == "tools" else "-a"
-        subprocess.run(["cp", how, str(source / name), str(target / name)], check=True)
+    subprocess.run(["cp", "-a", f"{source}/.", str(target)], check=True)
     return target
 
 
 def seed_caches(source: Path, target: Path) -> Path:
     """Have a home at `target` that holds nothing but the caches and tools of `source`."""
     (target / "cache").mkdir(parents=True)
-    subprocess.run(["cp", "-a", str(source / "cache" / "uv"), str(target / "cache" / "uv")], check=True)
-    subprocess.run(["cp", "-al", str(source / "tools"), str(target / "tools")], check=True)
+    for name in ("cache/uv", "tools"):
+        subprocess.run(["cp", "-a", str(source / name), str(target / name)], check=True)
     return target
 
 
