@@ -3,7 +3,8 @@
 Owns: bringing a home there. Does not own: which text is printed in which state (hint_rows), finding the texts
 (hint_sites), or running what they name (integration/test_hints).
 
-A state is a function that brings a home there and returns what PM printed.
+A state is a function that brings a home there and returns what PM printed. It has 500 lines and more because there is
+one for each place that names a command, and they build upon each other.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ statements (powershell), cmdlets, methods (dotnet).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TypeAlias
 
 from perdure.domain.record import dataclass
@@ -35,7 +36,7 @@ class Entries:
 Thing: TypeAlias = Entries | Block | Table
 
 
-class PowerShell:
+class PowerShell(ABC):
     """One PowerShell process."""
 
     def __init__(self, machine: Machine) -> None:
@@ -59,30 +60,30 @@ class PowerShell:
         """Return every single thing or text of some values."""
         return [(pieces,) for value in items for pieces in value]
 
+    @abstractmethod
     def variable(self, name: str, state: State) -> Value:
         """Return what a variable holds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def assign(self, name: str, value: Value, state: State) -> None:
         """Set a variable of the shell, or with ``env:`` one of the environment."""
-        raise NotImplementedError
 
+    @abstractmethod
     def value(self, node: Node, state: State) -> Value:
         """Return all that an expression may be, as one value."""
-        raise NotImplementedError
 
+    @abstractmethod
     def evaluate(self, node: Node | None, state: State) -> list[Value]:
         """Return what an expression gives."""
-        raise NotImplementedError
 
+    @abstractmethod
     def block(self, block: Block, state: State, given: list[Value] | None, arguments: list[Value]) -> list[Value]:
         """Interpret a script block with what comes in as ``$_``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def block_of(self, text: Value) -> Value:
         """Return a text that becomes a script block; one that is not known stays open."""
-        raise NotImplementedError
 
+    @abstractmethod
     def text_of_code(self, items: list[Value], state: State, what: str) -> list[Value]:
         """Interpret code that is given as text, in this shell; a script block is code too."""
-        raise NotImplementedError
