@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,15 +118,6 @@ def attempt_both(folder: Path, script: str) -> tuple[Told, Told, str | None]:
     if (why := jailed.jail().why_not()) is not None:
         return Told(False, ""), Told(False, ""), why
     return attempt(jailed, script, jailed=True), attempt(free, script, jailed=False), None
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory that everybody can reach."""
-    folder = Path(tempfile.mkdtemp(prefix="perdure-jail-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def check(told: tuple[Told, Told, str | None]) -> None:

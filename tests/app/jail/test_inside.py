@@ -8,9 +8,7 @@ import shutil
 import socket
 import struct
 import subprocess
-import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -143,15 +141,6 @@ class Daemon:
         """Have nobody answer any more."""
         self._socket.close()
         self.path.unlink()
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory that everybody can reach."""
-    folder = Path(tempfile.mkdtemp(prefix="perdure-jail-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def say(folder: Path, script: str, daemon: str, jailed: bool) -> str | None:
